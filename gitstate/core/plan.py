@@ -1,0 +1,84 @@
+"""The nouns of a plan: items, stages and works, as plain immutable values.
+
+What makes them valid is in `core/validate.py`; how they are read from files is in `edge/config.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Optional, Union
+
+from gitstate.errors import Place
+
+# JSON's values, with text in NFC and floats finite (design section 4).
+Value = Union[str, int, float, bool, None, list["Value"], dict[str, "Value"]]
+
+Command = Union[str, tuple[str, ...]]  # a string runs through the shell, a list runs without one
+
+
+class Item(NamedTuple):
+    """One entry of the plan. `fields` holds every field, `slug` included, values in NFC."""
+
+    slug: str
+    fields: Mapping[str, Value]
+    line: int  # in the plan file; 0 under {each}
+    file: Optional[str] = None  # the committed file that this item stands for, under {each}
+
+
+class Checks(NamedTuple):
+    """What a response must pass before it may become an output."""
+
+    min_bytes: Optional[int] = None
+    max_bytes: Optional[int] = None
+    front_matter: tuple[str, ...] = ()  # keys that the YAML front matter must have, non-empty
+    json: bool = False
+    json_schema: Optional[str] = None  # path of a committed JSON Schema; implies json
+    regex: tuple[str, ...] = ()  # each must be found (re.search, MULTILINE) in the text
+    command: Optional[Command] = None
+
+
+class Stage(NamedTuple):
+    """One step that every item passes through, as configured."""
+
+    name: str
+    place: Place
+    run: Command
+    outputs: tuple[str, ...]  # patterns with {field} placeholders, first one first
+    needs: tuple[str, ...] = ()
+    prompt: Optional[str] = None
+    template: Optional[str] = None
+    model: Optional[Mapping[str, Value]] = None  # what identity covers; None: no model component
+    inputs: tuple[str, ...] = ()  # globs over committed files
+    code: tuple[str, ...] = ()  # paths or globs over committed files
+    check: Checks = Checks()
+    ignore: tuple[str, ...] = ()  # components left out of the identity
+    ttl: Optional[float] = None  # seconds
+    timeout: Optional[float] = None  # seconds
+
+
+class PlanSource(NamedTuple):
+    """Where items come from: a file (`kind` yaml, jsonl or csv) or a glob (`kind` each)."""
+
+    kind: str
+    path: str  # the file's path, or the glob
+    place: Place
+
+
+class Workflow(NamedTuple):
+    """The configuration: what to do with each item of the plan."""
+
+    path: str  # of the configuration file, relative to the root
+    source: PlanSource
+    stages: tuple[Stage, ...]  # as declared
+    order: tuple[int, ...]  # indexes into `stages`, needs before needers
+    vars: Mapping[str, Value]
+    model: Mapping[str, Value]  # the top-level mapping; the render context of every stage
+    group: Optional[str] = None  # the field by which output is summed
+
+
+class Plan(NamedTuple):
+    """A workflow with its items: everything that is to be produced."""
+
+    workflow: Workflow
+    items: tuple[Item, ...]  # in plan order
+    outputs: tuple[tuple[tuple[str, ...], ...], ...]  # [item][stage as declared] -> paths

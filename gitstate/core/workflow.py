@@ -1,0 +1,292 @@
+"""The configuration: plain data in, a valid Workflow out, or every mistake in it at once, with its place.
+
+A stage's name is letters, digits, '_' and '-', and begins with a letter or '_'. A '-' is allowed, but then
+templates must say `needs['my-stage']`, since `needs.my-stage` is a subtraction to them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from gitstate.core.plan import Checks, Command, PlanSource, Stage, Value, Workflow
+from gitstate.core.problems import nearest, quoted, report
+from gitstate.core.schema import At, Places, Reader
+from gitstate.errors import Problem
+
+_TOP = (
+    "gitstate", "plan", "model", "vars", "group", "stages", "account", "budget", "coordinate", "guard",
+    "lease", "notify", "on_stale", "policy", "probe", "retry", "rules", "workspace",
+)  # fmt: skip
+_STAGE = (
+    "needs", "prompt", "template", "run", "output", "inputs", "code", "check", "ignore", "model", "ttl",
+    "timeout", "account", "budget", "effect", "evidence", "guard", "idempotent", "on_stale", "policy",
+    "retry", "workspace",
+)  # fmt: skip
+_CHECK = (
+    "min_bytes", "max_bytes", "front_matter", "json", "json_schema", "regex", "command",
+)  # fmt: skip
+_COMPONENTS = ("plan", "prompt", "template", "model", "inputs", "run")
+_KINDS = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl", ".csv": "csv"}
+
+# Words of the design that this version does not act on, with the values that change nothing. Any other value
+# is refused: to ignore it would be to do something else than what was asked.
+_NOT_YET: Mapping[str, tuple[object, ...]] = {
+    "budget": (),
+    "coordinate": (),
+    "effect": (False,),
+    "guard": ("warn",),
+    "notify": (),
+    "probe": (),
+    "rules": (),
+    "workspace": ("root",),
+}
+
+
+class Examined(NamedTuple):
+    """What could be made of a configuration: no workflow where there are problems, perhaps a plan source."""
+
+    workflow: Workflow | None
+    source: PlanSource | None
+    problems: list[Problem]
+
+
+def workflow(data: object, places: Places, path: str) -> Workflow:
+    """The workflow in `data`, the plain content of the file `path`; `places` has the line of each value.
+
+    Raises ConfigError with all problems.
+    """
+    examined = examine(data, places, path)
+    if examined.workflow is None:
+        raise report(examined.problems)
+    return examined.workflow
+
+
+def examine(data: object, places: Places, path: str) -> Examined:
+    """Like `workflow`, but hands the problems back, so that those of the plan can join them."""
+    reader = Reader(path, places)
+    top = reader.mapping(data, ())
+    if top is None:
+        return Examined(None, None, reader.problems)
+    reader.known(top, (), _TOP)
+    _version(reader, top)
+    source = reader.get(top, "plan", (), lambda value, at: _source(reader, value, at))
+    if "plan" not in top:
+        reader.wrong(
+            (), "The key 'plan' is missing.", "Name the file of the items, such as `plan: plan.yaml`."
+        )
+    model = reader.get(top, "model", (), reader.values) or {}
+    variables = reader.get(top, "vars", (), reader.values) or {}
+    group = reader.get(top, "group", (), reader.text)
+    _reserved(reader, top, ())
+    stages = _stages(reader, top, model)
+    order = _order(reader, stages)
+    if reader.problems or source is None:
+        return Examined(None, source, reader.problems)
+    found = Workflow(path, source, tuple(stages), order, variables, model, group)
+    return Examined(found, source, [])
+
+
+def _version(reader: Reader, top: Mapping[str, object]) -> None:
+    value = top.get("gitstate")
+    if "gitstate" not in top:
+        reader.wrong(
+            (), "The key 'gitstate' is missing.", "Add the line `gitstate: 1`, the format's version."
+        )
+    elif type(value) is not int:
+        reader.expected(("gitstate",), "the version of the format, the whole number 1", value)
+    elif value != 1:
+        reader.wrong(("gitstate",), f"The format {value} is not known to this version.", "It knows format 1.")
+
+
+def _source(reader: Reader, value: object, at: At) -> PlanSource | None:
+    if isinstance(value, dict):
+        reader.known(value, at, ("each",))
+        glob = reader.get(value, "each", at, reader.glob)
+        if not value:
+            reader.expected(at, "a path or {each: GLOB}", value)
+        return PlanSource("each", glob, reader.place(at)) if glob else None
+    if not isinstance(value, str):
+        hint = "Put the items into a file of their own." if isinstance(value, list) else ""
+        reader.expected(at, "a path or {each: GLOB}", value, hint)
+        return None
+    path = reader.path(value, at)
+    kind = _KINDS.get(value[value.rfind(".") :])
+    if path and kind is None:
+        hint = "For one item a file, write {each: GLOB}." if "*" in value else ""
+        reader.wrong(at, f"The plan {quoted(value)} does not end in .yaml, .yml, .jsonl or .csv.", hint)
+    return PlanSource(kind, path, reader.place(at)) if path and kind else None
+
+
+def _stages(reader: Reader, top: Mapping[str, object], model: Mapping[str, Value]) -> list[Stage]:
+    if "stages" not in top:
+        reader.wrong((), "The key 'stages' is missing.", "Without a stage, no item promises an output.")
+    stages = reader.get(top, "stages", (), reader.mapping)
+    if stages is None:
+        return []
+    if not stages:
+        reader.wrong(("stages",), "There is no stage.", "Without a stage, no item promises an output.")
+    return [_stage(reader, name, stages, model) for name in stages]
+
+
+def _stage(reader: Reader, name: str, stages: Mapping[str, object], top_model: Mapping[str, Value]) -> Stage:
+    at: At = ("stages", name)
+    reader.stage_name(name, at)
+    stage = reader.get(stages, name, ("stages",), reader.mapping)
+    if stage is None:
+        return Stage(name, reader.place(at), "", ())
+    reader.known(stage, at, _STAGE)
+    for key, hint in (("run", "Give the command to run."), ("output", "Give the path of the file it makes.")):
+        if key not in stage:
+            reader.wrong(at, f"The stage {quoted(name)} has no '{key}'.", hint)
+    run = reader.command(stage["run"], (*at, "run")) if "run" in stage else None
+    prompt = reader.get(stage, "prompt", at, reader.path)
+    model = reader.get(stage, "model", at, reader.values)
+    if model is None and (prompt or _names_model(run or "")) and top_model:
+        model = top_model
+    _reserved(reader, stage, at)
+    return Stage(
+        name=name,
+        place=reader.place(at),
+        run=run or "",
+        outputs=reader.get(stage, "output", at, reader.patterns) or (),
+        needs=reader.get(stage, "needs", at, reader.names) or (),
+        prompt=prompt,
+        template=reader.get(stage, "template", at, reader.path),
+        model=model,
+        inputs=reader.get(stage, "inputs", at, reader.inputs) or (),
+        code=reader.get(stage, "code", at, reader.globs) or (),
+        check=reader.get(stage, "check", at, lambda value, here: _checks(reader, value, here)) or Checks(),
+        ignore=reader.get(stage, "ignore", at, lambda value, here: reader.some_of(value, here, _COMPONENTS))
+        or (),
+        ttl=reader.get(stage, "ttl", at, reader.seconds),
+        timeout=reader.get(stage, "timeout", at, reader.seconds),
+    )
+
+
+_EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_MODEL = re.compile(r"""(?<![\w.'"])model(?![\w'"])""")
+
+
+def _names_model(run: Command) -> bool:
+    """Whether an expression in the command as written reads `model`; an attribute of that name is another."""
+    parts = (run,) if isinstance(run, str) else run
+    return any(_MODEL.search(found) for part in parts for found in _EXPRESSION.findall(part))
+
+
+def _checks(reader: Reader, value: object, at: At) -> Checks | None:
+    check = reader.mapping(value, at)
+    if check is None:
+        return None
+    reader.known(check, at, _CHECK)
+    least = reader.get(check, "min_bytes", at, reader.count)
+    most = reader.get(check, "max_bytes", at, reader.count)
+    if least is not None and most is not None and least > most:
+        reader.wrong(
+            (*at, "max_bytes"), f"max_bytes {most} is below min_bytes {least}.", "Nothing could pass."
+        )
+    command = reader.command(check["command"], (*at, "command")) if "command" in check else None
+    return Checks(
+        min_bytes=least,
+        max_bytes=most,
+        front_matter=reader.get(check, "front_matter", at, reader.names) or (),
+        json=reader.get(check, "json", at, reader.flag) or False,
+        json_schema=reader.get(check, "json_schema", at, reader.path),
+        regex=reader.get(check, "regex", at, reader.regexes) or (),
+        command=command,
+    )
+
+
+def _reserved(reader: Reader, mapping: Mapping[str, object], at: At) -> None:
+    """Types of the words of later versions; refuses those that would mean something (see _NOT_YET)."""
+    types: Mapping[str, Callable[[object, At], object | None]] = {
+        "account": reader.text,
+        "budget": reader.number_or_mapping,
+        "coordinate": lambda value, here: reader.one_of(value, here, ("leases",)),
+        "effect": reader.flag,
+        "evidence": reader.command,
+        "guard": lambda value, here: reader.one_of(value, here, ("warn", "strict")),
+        "idempotent": reader.flag,
+        "lease": reader.seconds,
+        "notify": reader.command,
+        "on_stale": lambda value, here: reader.one_of(value, here, ("ask", "update", "ignore")),
+        "policy": reader.number_or_mapping,
+        "probe": reader.command,
+        "retry": reader.number_or_mapping,
+        "rules": reader.sequence,
+        "workspace": lambda value, here: reader.one_of(value, here, ("root", "worktree", "scratch")),
+    }
+    allowed = _STAGE if at else _TOP
+    for key, parse in types.items():
+        if key not in mapping or key not in allowed:
+            continue
+        before = len(reader.problems)
+        value = mapping[key]
+        reader.get(mapping, key, at, parse)
+        if len(reader.problems) == before and key in _NOT_YET and value not in _NOT_YET[key]:
+            said = f"{key}: {value}".lower() if isinstance(value, (bool, str)) else key
+            reader.wrong((*at, key), f"`{said}` is not supported by this version of gitstate.", "Remove it.")
+    for key in ("evidence", "idempotent"):
+        if at and key in mapping and mapping.get("effect") is not True:
+            reader.wrong(
+                (*at, key), f"'{key}' says something about an effect.", "Such a stage has `effect: true`."
+            )
+
+
+def _needs(reader: Reader, stages: Sequence[Stage]) -> list[set[int]]:
+    """For each stage the indexes of those that it needs; notes names that no other stage has."""
+    index = {stage.name: number for number, stage in enumerate(stages)}
+    needs: list[set[int]] = []
+    for stage in stages:
+        at: At = ("stages", stage.name, "needs")
+        for need in stage.needs:
+            if need == stage.name:
+                reader.wrong(at, f"The stage {quoted(need)} needs itself.")
+            elif need not in index:
+                hint = nearest(need, (name for name in index if name != stage.name))
+                reader.wrong(at, f"There is no stage {quoted(need)} for {quoted(stage.name)} to need.", hint)
+        needs.append({index[need] for need in stage.needs if need in index and need != stage.name})
+    return needs
+
+
+def _order(reader: Reader, stages: Sequence[Stage]) -> tuple[int, ...]:
+    """Indexes with needs before needers, as declared where needs leave it open."""
+    needs = _needs(reader, stages)
+    needers: list[list[int]] = [[] for _ in stages]
+    for number, wanted in enumerate(needs):
+        for need in wanted:
+            needers[need].append(number)
+    waiting = [len(wanted) for wanted in needs]
+    ready = [number for number, count in enumerate(waiting) if not count]
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for needer in needers[order[-1]]:
+            waiting[needer] -= 1
+            if not waiting[needer]:
+                heapq.heappush(ready, needer)
+    if len(order) < len(stages):
+        _name_circles(reader, stages, needs, set(range(len(stages))) - set(order))
+    return tuple(order)
+
+
+def _name_circles(reader: Reader, stages: Sequence[Stage], needs: Sequence[set[int]], left: set[int]) -> None:
+    """Say which stages need each other in a circle; `left` holds them and what waits for them."""
+    seen: set[int] = set()
+    for start in sorted(left):
+        walk: dict[int, int] = {}
+        step = start
+        while step not in seen and step not in walk:
+            walk[step] = len(walk)
+            step = min(needs[step] & left)
+        if step in walk:
+            circle = [*list(walk)[walk[step] :], step]
+            words = " → ".join(stages[number].name for number in circle)
+            reader.wrong(
+                ("stages", stages[step].name, "needs"),
+                f"Stages need each other in a circle: {words}.",
+                "Remove one of these needs.",
+            )
+        seen.update(walk)
