@@ -1,0 +1,187 @@
+"""Lines in git notes: receipts ("this content is the complete result of this work id") and the shared log.
+
+A line is one JSON object, compact, ASCII, `work` first and the other keys sorted. Adding is a new line,
+taking back is a new line; nothing is ever rewritten, so two machines' notes merge by the union of lines.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, Optional
+
+from blake3 import blake3
+
+from gitstate.core.identity import SCHEME
+
+FORMAT = 1  # of a line (`v`); lines of another format are kept and never count
+PREFIX = b'{"work":"'  # what a line of ours begins with; anything else in a note is somebody's own remark
+
+_dump = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode
+
+
+class Unreadable(ValueError):
+    """A line that begins like one of ours and cannot be read: torn or tampered with."""
+
+
+class Receipt(NamedTuple):
+    """One receipt. `kind` is done, accepted or void; a void takes back the attempt that it names."""
+
+    work: str
+    kind: str
+    slug: str
+    stage: str
+    attempt: str
+    at: str  # UTC, like 2026-08-07T12:00:00Z
+    components: Mapping[str, str]
+    outputs: tuple[tuple[str, str], ...]  # (path, blob id) in declared order
+    scheme: int = SCHEME
+    extra: Mapping[str, Any] = {}  # seconds, usd, tokens_in, tokens_out, model, checks, why, by, ignored
+
+
+class LogLine(NamedTuple):
+    """One line of the log: a verdict on an attempt, an attempt whose outcome is lost, or a reset of verdicts."""
+
+    work: str
+    kind: str  # verdict, lost, reset
+    slug: str
+    stage: str
+    attempt: str
+    at: str
+    extra: Mapping[str, Any] = {}  # category, rule, evidence, seconds, usd; attempts (of a reset); by, why
+
+
+_RECEIPT_KEYS = {"work", "v", "kind", "slug", "stage", "attempt", "at", "components", "outputs", "scheme"}
+_LOG_KEYS = {"work", "v", "kind", "slug", "stage", "attempt", "at"}
+
+
+def encode(line: Receipt | LogLine) -> bytes:
+    """The line's bytes, without a line feed."""
+    fields: dict[str, Any] = {name: value for name, value in line.extra.items() if value is not None}
+    fields.update(
+        v=FORMAT, kind=line.kind, slug=line.slug, stage=line.stage, attempt=line.attempt, at=line.at
+    )
+    if isinstance(line, Receipt):
+        components = {name: line.components[name] for name in sorted(line.components)}
+        fields.update(
+            scheme=line.scheme, components=components, outputs=[list(pair) for pair in line.outputs]
+        )
+    ordered = {"work": line.work, **{name: fields[name] for name in sorted(fields)}}
+    return _dump(ordered).encode()
+
+
+def decode_receipt(line: bytes) -> Optional[Receipt]:
+    """The receipt in a line; None where the line is not ours or of a format that this version does not know.
+
+    Raises Unreadable for a line that begins like ours and is not whole.
+    """
+    fields = _fields(line)
+    if fields is None:
+        return None
+    try:
+        return Receipt(
+            work=_hex(fields["work"]),
+            kind=_text(fields["kind"]),
+            slug=_text(fields["slug"]),
+            stage=_text(fields["stage"]),
+            attempt=_text(fields["attempt"]),
+            at=_text(fields["at"]),
+            components={_text(name): _text(value) for name, value in fields["components"].items()},
+            outputs=tuple((_text(path), _text(blob)) for path, blob in fields["outputs"]),
+            scheme=int(fields["scheme"]),
+            extra={name: value for name, value in fields.items() if name not in _RECEIPT_KEYS},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def decode_log(line: bytes) -> Optional[LogLine]:
+    """The log entry in a line; None and Unreadable as in `decode_receipt`."""
+    fields = _fields(line)
+    if fields is None:
+        return None
+    try:
+        extra = {name: value for name, value in fields.items() if name not in _LOG_KEYS}
+        if not all(isinstance(name, str) for name in extra.get("attempts", ())):
+            raise TypeError("attempts")
+        return LogLine(
+            work=_hex(fields["work"]),
+            kind=_text(fields["kind"]),
+            slug=_text(fields["slug"]),
+            stage=_text(fields["stage"]),
+            attempt=_text(fields["attempt"]),
+            at=_text(fields["at"]),
+            extra=extra,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+
+def _fields(line: bytes) -> Optional[dict[str, Any]]:
+    if not line.startswith(PREFIX):
+        return None
+    try:
+        fields = json.loads(line)
+        version = fields["v"]
+    except (ValueError, KeyError, RecursionError) as error:
+        raise Unreadable("not one whole JSON object") from error
+    return fields if version == FORMAT else None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, found {type(value).__name__}")
+    return value
+
+
+def _hex(value: object) -> str:
+    text = _text(value)
+    if len(text) != 64:
+        raise ValueError("work is not 64 hex digits")
+    return text
+
+
+_ASIDE = b'{"aside":"'
+
+
+def digest(line: bytes) -> str:
+    """What an aside line calls the line that it sets aside."""
+    return blake3(line).hexdigest()
+
+
+def aside(line: bytes, by: str, at: str) -> bytes:
+    """The line that sets a broken line aside: it stays in the note, and is not stumbled over again."""
+    return _dump({"aside": digest(line), "at": at, "by": by, "v": FORMAT}).encode()
+
+
+def set_aside(lines: Iterable[bytes]) -> set[str]:
+    """The digests of the lines that a note's aside lines name."""
+    start = len(_ASIDE)
+    return {line[start : start + 64].decode("ascii", "replace") for line in lines if line.startswith(_ASIDE)}
+
+
+class Verdict(NamedTuple):
+    """What stands against a work: the failures that nobody has reset."""
+
+    category: str
+    attempts: tuple[str, ...]  # ids of the attempts that failed, oldest first
+    last: LogLine
+
+
+def verdicts(lines: Iterable[LogLine]) -> dict[tuple[str, str, str], Verdict]:
+    """The standing verdicts by (slug, stage, work hash): what failed and was not reset since."""
+    failed: dict[tuple[str, str, str], dict[str, LogLine]] = {}
+    reset: set[str] = set()
+    for line in lines:
+        if line.kind == "verdict":
+            failed.setdefault((line.slug, line.stage, line.work), {})[line.attempt] = line
+        elif line.kind == "reset":
+            reset.update(line.extra.get("attempts", ()))
+    standing = {}
+    for work, attempts in failed.items():
+        kept = [line for name, line in attempts.items() if name not in reset]
+        if kept:
+            kept.sort(key=lambda line: (line.at, line.attempt))
+            category = str(kept[-1].extra.get("category", "unknown"))
+            standing[work] = Verdict(category, tuple(line.attempt for line in kept), kept[-1])
+    return standing
