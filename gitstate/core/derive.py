@@ -1,0 +1,193 @@
+"""THE predicate: what is done, what is not, and why. Nothing else in gitstate decides that a work is done.
+
+Pure: plan, identity, snapshot and the time in, states with reasons out (design section 4, the table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta, timezone
+from typing import Literal, NamedTuple, Optional
+
+from gitstate.core.identity import Identity, Manifest
+from gitstate.core.plan import Item, Plan, Stage
+from gitstate.core.receipt import Receipt
+from gitstate.core.snapshot import Snapshot
+
+State = Literal["pending", "running", "done", "failed", "paused"]
+Reason = Literal[
+    "new", "stale", "missing", "edited", "expired", "upstream", "unverified", "exact", "accepted"
+]  # edited is a reason of done (a human changed it afterwards) and of pending (and it is also stale)
+STATES: tuple[State, ...] = ("done", "pending", "running", "failed", "paused")
+PROTECTED: tuple[Reason, ...] = (
+    "edited",
+    "unverified",
+)  # never overwritten or paid for without being told to (P5)
+
+
+class Status(NamedTuple):
+    """One work, its state and the reason."""
+
+    slug: str
+    stage: str
+    hash: Optional[str]  # None while an upstream is not done
+    state: State
+    reason: Optional[Reason]
+    components: tuple[str, ...]  # those that moved, in the table's order
+    category: Optional[str]
+    outputs: tuple[str, ...]  # paths
+    item: int  # index into the plan's items
+
+
+def derive(
+    plan: Plan, identity: Identity, snapshot: Snapshot, now: datetime, items: Optional[Iterable[int]] = None
+) -> list[Status]:
+    """The status of every work: item by item in plan order, stages as declared.
+
+    `now` counts only where a stage sets `ttl`; `items` are the indexes of those to judge, all by default.
+    """
+    found: list[Status] = []
+    stages, order = plan.workflow.stages, plan.workflow.order
+    for index in range(len(plan.items)) if items is None else items:
+        item = plan.items[index]
+        row: dict[int, Status] = {}
+        content: dict[str, list[str]] = {}  # ids of the outputs of the stages that are done
+        plan_digest = identity.plan_digest(item)
+        for position in order:
+            stage, paths = stages[position], plan.outputs[index][position]
+            if all(name in content for name in stage.needs):
+                needs = [content[name] for name in stage.needs]
+                work = _Work(identity, snapshot, item, stage, paths, needs, plan_digest)
+                state, reason, components, category = work.judge(now)
+                if state == "done":
+                    content[stage.name] = [f"{snapshot.format}:{snapshot.tree[path]}" for path in paths]
+                row[position] = Status(
+                    item.slug, stage.name, work.hash, state, reason, components, category, paths, index
+                )
+            else:
+                row[position] = Status(
+                    item.slug, stage.name, None, "pending", "upstream", (), None, paths, index
+                )
+        found.extend(row[position] for position in range(len(stages)))
+    return found
+
+
+def manifest_of(plan: Plan, identity: Identity, snapshot: Snapshot, status: Status) -> Manifest:
+    """The manifest behind a status whose hash is known: what `derive` hashed."""
+    names = [stage.name for stage in plan.workflow.stages]
+    stage = plan.workflow.stages[names.index(status.stage)]
+    rows = plan.outputs[status.item]
+    needs = [
+        [f"{snapshot.format}:{snapshot.tree[path]}" for path in rows[names.index(name)]]
+        for name in stage.needs
+    ]
+    return identity.manifest(plan.items[status.item], stage, needs)
+
+
+_Judgement = tuple[
+    State, Optional[Reason], tuple[str, ...], Optional[str]
+]  # state, reason, components, category
+
+
+class _Work:
+    """One work whose upstream is done, and what the clone shows of it."""
+
+    __slots__ = ("blobs", "hash", "identity", "item", "manifest", "needs", "snapshot", "stage")
+
+    def __init__(
+        self,
+        identity: Identity,
+        snapshot: Snapshot,
+        item: Item,
+        stage: Stage,
+        paths: Sequence[str],
+        needs: Sequence[Sequence[str]],
+        plan_digest: str,
+    ) -> None:
+        self.identity, self.snapshot, self.item, self.stage, self.needs = (
+            identity,
+            snapshot,
+            item,
+            stage,
+            needs,
+        )
+        self.manifest = identity.manifest(item, stage, needs, plan_digest)
+        self.hash = self.manifest.hash
+        tree, empty = snapshot.tree, snapshot.empty
+        # An empty file is as if there were none: that is what a crashed or redirected command leaves.
+        self.blobs = [None if (blob := tree.get(path)) == empty else blob for path in paths]
+
+    def judge(self, now: datetime) -> _Judgement:
+        """The table of design section 4, row by row."""
+        slug, stage, first = self.item.slug, self.stage.name, self.blobs[0]
+        mine = []
+        if first is not None:
+            mine = [r for r in self.snapshot.receipts.on(first) if r.slug == slug and r.stage == stage]
+            current = [receipt for receipt in mine if self._is_today(receipt)]
+            if current:
+                return self._current(current, now)
+        every = self.snapshot.receipts.of(slug, stage)
+        if first is None:
+            if any(map(self._is_today, every)):
+                return "pending", "missing", (), None
+            return self._due("new")
+        if any(map(self._others_match, mine)):
+            return self._due("stale", self._moved(mine))
+        if not every:
+            return "pending", "unverified", (), None
+        if any(map(self._is_today, every)):
+            return "done", "edited", (), None
+        return "pending", "edited", self._moved(every), None
+
+    def _current(self, current: Sequence[Receipt], now: datetime) -> _Judgement:
+        """The first output's content has a receipt for today's hash: what of the other outputs, and of time?"""
+        whole = [receipt for receipt in current if self._others_match(receipt)]
+        if whole:
+            made = [when for when in map(_made, whole) if when]  # one without a readable time never expires
+            if self.stage.ttl is not None and made and now >= max(made) + timedelta(seconds=self.stage.ttl):
+                return self._due("expired")
+            return "done", "exact" if any(r.kind == "done" for r in whole) else "accepted", (), None
+        if None in self.blobs:
+            return "pending", "missing", (), None
+        return "done", "edited", (), None
+
+    def _due(self, reason: Reason, components: tuple[str, ...] = ()) -> _Judgement:
+        """Pending, unless it is being worked on or a verdict stands against it."""
+        key = (self.item.slug, self.stage.name)
+        if key in self.snapshot.running:
+            return "running", reason, components, None
+        verdict = self.snapshot.verdicts.get((*key, self.hash))
+        if verdict is not None:
+            return "failed", reason, components, verdict.category
+        return "pending", reason, components, None
+
+    def _is_today(self, receipt: Receipt) -> bool:
+        """Whether a receipt is for today's hash, under the scheme that it was made with (P12)."""
+        if receipt.scheme == self.manifest.scheme:
+            return receipt.work == self.hash
+        other = self.identity.under(receipt.scheme)
+        return other is not None and other.manifest(self.item, self.stage, self.needs).hash == receipt.work
+
+    def _others_match(self, receipt: Receipt) -> bool:
+        """Whether the outputs after the first have, by position, the blobs that the receipt names."""
+        return self.blobs[1:] == [blob for _, blob in receipt.outputs[1:]]
+
+    def _moved(self, receipts: Sequence[Receipt]) -> tuple[str, ...]:
+        """What moved since the nearest of some earlier receipts: the fewest components, then the latest."""
+        latest = sorted(receipts, key=lambda receipt: receipt.at, reverse=True)
+        return min((self._moved_since(receipt) for receipt in latest), key=len)
+
+    def _moved_since(self, receipt: Receipt) -> tuple[str, ...]:
+        other = self.identity.under(receipt.scheme)
+        if other is None or other is self.identity:
+            return self.manifest.moved(receipt.components)
+        return other.manifest(self.item, self.stage, self.needs).moved(receipt.components)
+
+
+def _made(receipt: Receipt) -> Optional[datetime]:
+    """When a receipt was made; None where that cannot be read."""
+    try:
+        made = datetime.fromisoformat(receipt.at.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return made if made.tzinfo else made.replace(tzinfo=timezone.utc)

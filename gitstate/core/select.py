@@ -1,0 +1,111 @@
+"""Which works a command is about: the same words everywhere (slugs or globs, stage, state, reason, category)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from gitstate.core.derive import Status
+from gitstate.core.glob import is_glob, translate
+from gitstate.core.plan import Workflow
+from gitstate.errors import UsageError
+
+_VALUES = {
+    "state": ("pending", "running", "done", "failed", "paused"),
+    "reason": (
+        "new",
+        "stale",
+        "missing",
+        "edited",
+        "expired",
+        "upstream",
+        "unverified",
+        "exact",
+        "accepted",
+    ),
+    "category": ("timeout", "quota", "validation", "phase_error", "planning_error", "unknown"),
+}
+
+
+class Selection(NamedTuple):
+    """What was asked for; an empty part asks for everything."""
+
+    slugs: tuple[str, ...] = ()  # slugs, globs over slugs, or paths of outputs
+    stages: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(tuple(self))
+
+
+def check(selection: Selection, workflow: Workflow) -> None:
+    """Raise UsageError for a word that can never match: an unknown stage, state, reason or category."""
+    known = {**_VALUES, "stage": tuple(stage.name for stage in workflow.stages)}
+    asked = {
+        "stage": selection.stages,
+        "state": selection.states,
+        "reason": selection.reasons,
+        "category": selection.categories,
+    }
+    for name, words in asked.items():
+        for word in words:
+            if word not in known[name]:
+                near = get_close_matches(word, known[name], 1)
+                raise UsageError(
+                    f"--{name} {word}: there is no such {name}.",
+                    f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known[name])}.",
+                )
+
+
+def choose(selection: Selection, statuses: Sequence[Status]) -> list[Status]:
+    """The statuses that a selection is about, in their order.
+
+    Raises UsageError where a slug or glob, or the selection as a whole, matches nothing.
+    """
+    chosen = list(statuses)
+    if selection.slugs:
+        matched: set[int] = set()
+        for word in selection.slugs:
+            found = _matches(word, statuses)
+            if not found:
+                near = get_close_matches(word, {status.slug for status in statuses}, 1)
+                raise UsageError(
+                    f"Nothing in the plan is called {word!r}.",
+                    f"Did you mean {near[0]}?" if near else "See: gitstate plan",
+                )
+            matched |= found
+        chosen = [status for number, status in enumerate(statuses) if number in matched]
+    chosen = [
+        status
+        for status in chosen
+        if (not selection.stages or status.stage in selection.stages)
+        and (not selection.states or status.state in selection.states)
+        and (not selection.reasons or status.reason in selection.reasons)
+        and (not selection.categories or status.category in selection.categories)
+    ]
+    if selection and not chosen:
+        raise UsageError("The selection matches no work.", "See what there is: gitstate plan --all")
+    return chosen
+
+
+def with_upstream(workflow: Workflow, chosen: Iterable[Status], statuses: Iterable[Status]) -> list[Status]:
+    """The chosen works and those that they need, transitively, in the order of `statuses`."""
+    needs = {stage.name: stage.needs for stage in workflow.stages}
+    wanted: set[tuple[int, str]] = set()
+    todo = [(status.item, status.stage) for status in chosen]
+    while todo:
+        work = todo.pop()
+        if work not in wanted:
+            wanted.add(work)
+            todo += [(work[0], name) for name in needs[work[1]]]
+    return [status for status in statuses if (status.item, status.stage) in wanted]
+
+
+def _matches(word: str, statuses: Sequence[Status]) -> set[int]:
+    if is_glob(word):
+        pattern = translate(word)
+        return {number for number, status in enumerate(statuses) if pattern.fullmatch(status.slug)}
+    return {number for number, status in enumerate(statuses) if word == status.slug or word in status.outputs}

@@ -1,0 +1,136 @@
+"""Sums over works: how many are in which state and why, and what the open ones will cost by the receipts so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from gitstate.core.derive import STATES, Reason, State, Status
+from gitstate.core.plan import Plan
+from gitstate.core.receipt import Receipt
+
+
+class Price(NamedTuple):
+    """What one stage's works took so far."""
+
+    works: int = 0  # receipts that say how long it took
+    seconds: float = 0.0
+    priced: int = 0  # receipts that say what it cost
+    usd: float = 0.0
+    tokens: int = 0
+
+
+class Estimate(NamedTuple):
+    """What some open works will probably cost; None where no receipt says."""
+
+    seconds: Optional[float]
+    usd: Optional[float]
+    unknown: int  # works of stages without any receipt to go by
+
+
+class Summary(NamedTuple):
+    """A plan's works, summed up."""
+
+    total: int
+    items: int
+    counts: Mapping[tuple[str, str, State, Optional[Reason]], int]  # (group, stage, state, reason) -> works
+    open: tuple[Status, ...]  # those not done, in plan order
+    prices: Mapping[str, Price]  # by stage
+
+    def works(
+        self, *, group: Optional[str] = None, stage: Optional[str] = None, state: Optional[str] = None
+    ) -> int:
+        """How many works are in a group, of a stage, in a state; None stands for any."""
+        return sum(
+            number
+            for (a_group, a_stage, a_state, _), number in self.counts.items()
+            if group in (None, a_group) and stage in (None, a_stage) and state in (None, a_state)
+        )
+
+
+def summarise(plan: Plan, statuses: Sequence[Status], receipts: Iterable[Receipt]) -> Summary:
+    """Sum up the statuses of a plan's works."""
+    counts: dict[tuple[str, str, State, Optional[Reason]], int] = {}
+    field = plan.workflow.group
+    for status in statuses:
+        group = group_of(plan, status.item) if field else ""
+        key = (group, status.stage, status.state, status.reason)
+        counts[key] = counts.get(key, 0) + 1
+    left = tuple(status for status in statuses if status.state != "done")
+    stages = {stage.name for stage in plan.workflow.stages}
+    return Summary(len(statuses), len(plan.items), counts, left, prices(receipts, stages))
+
+
+def group_of(plan: Plan, index: int) -> str:
+    """The value of the configuration's `group` field of one item, as text."""
+    value = plan.items[index].fields.get(plan.workflow.group or "")
+    return "" if value is None else str(value)
+
+
+def prices(receipts: Iterable[Receipt], stages: set[str]) -> dict[str, Price]:
+    """What each stage's works took, by their receipts."""
+    sums: dict[str, list[float]] = {}
+    for receipt in receipts:
+        extra = receipt.extra
+        if not extra or receipt.stage not in stages:
+            continue
+        total = sums.setdefault(receipt.stage, [0, 0.0, 0, 0.0, 0])
+        if isinstance(seconds := extra.get("seconds"), (int, float)):
+            total[0] += 1
+            total[1] += seconds
+        if isinstance(usd := extra.get("usd"), (int, float)):
+            total[2] += 1
+            total[3] += usd
+        for name in ("tokens_in", "tokens_out"):
+            if isinstance(tokens := extra.get(name), int):
+                total[4] += tokens
+    return {
+        stage: Price(int(works), seconds, int(priced), usd, int(tokens))
+        for stage, (works, seconds, priced, usd, tokens) in sums.items()
+    }
+
+
+def estimate(works: Iterable[Status], prices: Mapping[str, Price]) -> Estimate:
+    """What `works` will probably cost: each stage's mean so far."""
+    seconds: Optional[float] = None
+    usd: Optional[float] = None
+    unknown = 0
+    for status in works:
+        price = prices.get(status.stage, Price())
+        if price.works:
+            seconds = (seconds or 0.0) + price.seconds / price.works
+        else:
+            unknown += 1
+        if price.priced:
+            usd = (usd or 0.0) + price.usd / price.priced
+    return Estimate(seconds, usd, unknown)
+
+
+def states(statuses: Iterable[Status]) -> dict[str, int]:
+    """How many works are in each state, every state present."""
+    found: dict[str, int] = dict.fromkeys(STATES, 0)
+    for status in statuses:
+        found[status.state] += 1
+    return found
+
+
+def to_plain(summary: Summary) -> dict[str, Any]:
+    """The summary as plain values, for a cache."""
+    return {
+        "total": summary.total,
+        "items": summary.items,
+        "counts": dict(summary.counts),
+        "open": [tuple(status) for status in summary.open],
+        "prices": {stage: tuple(price) for stage, price in summary.prices.items()},
+    }
+
+
+def from_plain(fields: Mapping[str, Any]) -> Summary:
+    """The inverse of `to_plain`."""
+    return Summary(
+        fields["total"],
+        fields["items"],
+        fields["counts"],
+        tuple(map(Status._make, fields["open"])),
+        {stage: Price._make(price) for stage, price in fields["prices"].items()},
+    )
