@@ -1,0 +1,221 @@
+"""Attempts in progress and their spool: what makes a crash cost nothing that was paid for (P4).
+
+Each attempt has a few files in `gitstate/attempts/` of the git common directory, each written whole and durably
+before the next step begins:
+
+    ID.intent     before anything is spent: which work, from which material, which files it may make
+    ID.response-N the response, as it arrived
+    ID.spooled    the response is complete: sizes and digests of its files, and how the command ended
+    ID.written    what the outputs will be, before any of them is put in its place
+
+Removed when the receipt is durable, the intent last.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
+
+from blake3 import blake3
+
+from gitstate.core.material import Material, from_json, to_json
+from gitstate.edge.files import write_whole
+from gitstate.errors import CorruptState
+
+FORMAT = 1
+
+
+class Intent(NamedTuple):
+    """What an attempt set out to do. Its identity is fixed here, whatever changes meanwhile."""
+
+    attempt: str
+    slug: str
+    stage: str
+    work: str  # hash
+    scheme: int
+    components: Mapping[str, str]
+    outputs: tuple[str, ...]  # paths
+    temporaries: tuple[str, ...]  # every temporary file that promoting may make, as repository paths
+    at: str
+    material: Material
+    before: tuple[Optional[str], ...]  # the blobs that stood at the outputs' paths, which may be replaced
+
+
+class Spooled(NamedTuple):
+    """A response that arrived: how the command ended, and the files that it gave."""
+
+    outputs: tuple[bytes, ...]
+    seconds: float
+    facts: Mapping[str, Any]  # code, signal, ended_by, stderr: what the judgement needs
+
+
+class Attempt(NamedTuple):
+    """What is found of one attempt."""
+
+    intent: Intent
+    spooled: Optional[Spooled]
+    written: Optional[tuple[str, ...]]  # BLAKE3 of each output's bytes
+
+
+class Attempts:
+    """The attempts of one clone."""
+
+    def __init__(self, state: str) -> None:
+        self.folder = os.path.join(state, "attempts")
+
+    def begin(self, intent: Intent) -> None:
+        """Record, durably, that an attempt is about to spend."""
+        fields = {**intent._asdict(), "material": to_json(intent.material)}
+        self._write(intent.attempt, "intent", fields)
+
+    def spool(self, attempt: str, spooled: Spooled) -> None:
+        """Put a complete response where no crash can lose it."""
+        files = []
+        for number, data in enumerate(spooled.outputs, 1):
+            path = self.response(attempt, number)
+            # Complete only once `spooled` names it, so it may grow in place; but it must be on the disk by then.
+            with open(path, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            files.append([len(data), blake3(data).hexdigest()])
+        self._write(
+            attempt, "spooled", {"files": files, "seconds": spooled.seconds, "facts": dict(spooled.facts)}
+        )
+
+    def written(self, attempt: str, outputs: Sequence[bytes]) -> None:
+        """Record what the outputs will be, before the first of them is put in its place."""
+        self._write(attempt, "written", {"outputs": [blake3(data).hexdigest() for data in outputs]})
+
+    def remove(self, attempt: str) -> None:
+        """Remove an attempt that left nothing to do, its intent last."""
+        names = [name for name in self._names() if name.startswith(attempt + ".")]
+        for name in sorted(names, key=lambda name: name == f"{attempt}.intent"):
+            os.unlink(os.path.join(self.folder, name))
+
+    def put_aside(self, attempt: str, folder: str) -> None:
+        """Move a response that was rejected out of the spool, to where a person can look at it."""
+        for number in itertools.count(1):
+            path = self.response(attempt, number)
+            if not os.path.exists(path):
+                return
+            if os.path.getsize(path):
+                os.makedirs(folder, exist_ok=True)
+                os.replace(path, os.path.join(folder, os.path.basename(path)))
+
+    def intent(self, attempt: str) -> str:
+        """Where an attempt's intent lies."""
+        return os.path.join(self.folder, f"{attempt}.intent")
+
+    def response(self, attempt: str, number: int) -> str:
+        """Where the N-th file of a response lies (from 1)."""
+        return os.path.join(self.folder, f"{attempt}.response-{number}")
+
+    def all(self) -> list[Attempt]:
+        """Every attempt on record, oldest first.
+
+        Raises CorruptState, naming the file, for a record that cannot be read; its response stays where it is.
+        """
+        names = self._names()
+        return [
+            self._read(name[: -len(".intent")], names) for name in sorted(names) if name.endswith(".intent")
+        ]
+
+    def under_way(self) -> Iterator[tuple[str, str]]:
+        """(slug, stage) of the attempts on record; for readers beside a running process, which may remove them."""
+        for name in self._names():
+            if name.endswith(".intent"):
+                try:
+                    with open(os.path.join(self.folder, name), "rb") as file:
+                        fields = json.loads(file.read())
+                    yield str(fields["slug"]), str(fields["stage"])
+                except (FileNotFoundError, ValueError, KeyError, TypeError):
+                    continue  # `run`, which needs it, says what is wrong with it
+
+    def strays(self) -> list[str]:
+        """Files in the folder that belong to no intent: a record that was being written when its process died."""
+        names = self._names()
+        owners = {name[: -len(".intent")] for name in names if name.endswith(".intent")}
+        return sorted(
+            os.path.join(self.folder, name)
+            for name in names
+            if name.split(".")[0] not in owners or name.endswith(".tmp")
+        )
+
+    def _names(self) -> set[str]:
+        try:
+            return set(os.listdir(self.folder))
+        except FileNotFoundError:
+            return set()
+
+    def _write(self, attempt: str, step: str, fields: Mapping[str, Any]) -> None:
+        data = json.dumps({"v": FORMAT, **fields}, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        name = f"{attempt}.{step}"
+        write_whole(os.path.join(self.folder, name), data, name + ".tmp", replace=True)
+
+    def _load(self, attempt: str, step: str) -> dict[str, Any]:
+        path = os.path.join(self.folder, f"{attempt}.{step}")
+        try:
+            with open(path, "rb") as file:
+                fields = json.loads(file.read())
+            if fields["v"] != FORMAT:
+                raise ValueError(f"format {fields['v']}, this version knows {FORMAT}")
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise CorruptState(
+                f"{path}: this attempt's record cannot be read ({error}).",
+                f"A response, if one arrived, lies beside it as {attempt}.response-1. Move the attempt's files "
+                "away to go on without it.",
+            ) from error
+        return dict(fields)
+
+    def _read(self, attempt: str, names: set[str]) -> Attempt:
+        try:
+            intent = _intent(self._load(attempt, "intent"))
+            spooled = self._spooled(attempt) if f"{attempt}.spooled" in names else None
+            written = None
+            if f"{attempt}.written" in names:
+                written = tuple(str(found) for found in self._load(attempt, "written")["outputs"])
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            path = os.path.join(self.folder, attempt)
+            raise CorruptState(
+                f"{path}.*: this attempt's record is not whole ({error!r}).",
+                f"A response, if one arrived, is {attempt}.response-1. Move the files away to go on without it.",
+            ) from error
+        return Attempt(intent, spooled, written)
+
+    def _spooled(self, attempt: str) -> Spooled:
+        fields = self._load(attempt, "spooled")
+        outputs = []
+        for number, (size, digest) in enumerate(fields["files"], 1):
+            path = self.response(attempt, number)
+            try:
+                with open(path, "rb") as file:
+                    data = file.read()
+            except OSError as error:
+                raise CorruptState(f"{path}: the spooled response is gone ({error.strerror}).") from error
+            if len(data) != size or blake3(data).hexdigest() != digest:
+                raise CorruptState(
+                    f"{path}: the spooled response is not what arrived.",
+                    f"Move the files {attempt}.* away to go on without it.",
+                )
+            outputs.append(data)
+        return Spooled(tuple(outputs), float(fields["seconds"]), dict(fields["facts"]))
+
+
+def _intent(fields: Mapping[str, Any]) -> Intent:
+    return Intent(
+        attempt=str(fields["attempt"]),
+        slug=str(fields["slug"]),
+        stage=str(fields["stage"]),
+        work=str(fields["work"]),
+        scheme=int(fields["scheme"]),
+        components=dict(fields["components"]),
+        outputs=tuple(map(str, fields["outputs"])),
+        temporaries=tuple(map(str, fields["temporaries"])),
+        at=str(fields["at"]),
+        material=from_json(fields["material"]),
+        before=tuple(None if blob is None else str(blob) for blob in fields["before"]),
+    )

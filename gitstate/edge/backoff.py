@@ -1,0 +1,18 @@
+"""Waiting between tries, a random while each time, so that two who collided do not collide again."""
+
+from __future__ import annotations
+
+import random
+import time
+
+
+class Backoff:
+    """`wait` sleeps about `first` seconds, then longer each time, up to `longest`."""
+
+    def __init__(self, first: float = 0.01, longest: float = 0.25) -> None:
+        self._next, self._longest = first, longest
+
+    def wait(self) -> None:
+        """Sleep once."""
+        time.sleep(self._next * random.uniform(0.5, 1.5))  # noqa: S311 (no secret)
+        self._next = min(self._next * 2, self._longest)

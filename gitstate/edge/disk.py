@@ -1,0 +1,141 @@
+"""Forcing what was written onto the disk, and saying so only when it is there.
+
+git fsyncs no folder and, by default, none of our objects; after a power cut a name may then be missing
+or stand for an empty file. Everything that must survive one goes through here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from typing import Optional
+
+Sync = Callable[[int], None]
+
+
+def flush(descriptor: int) -> None:
+    """Put an open file's content on the disk. Raises OSError; the caller must then throw the file away:
+    the kernel counts the lost pages as clean, so a second fsync would "succeed"."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)  # a plain fsync leaves it in the drive's cache there
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+                raise
+    os.fsync(descriptor)
+
+
+def flush_folder(folder: str | int) -> None:
+    """Put a folder's names on the disk. EINVAL (network file systems) is tolerated; nothing else is."""
+    if sys.platform == "win32":
+        return  # a folder cannot be opened for that; NTFS journals its names
+    descriptor = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        flush(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        if descriptor is not folder:
+            os.close(descriptor)
+
+
+def whole_filesystem() -> Optional[Sync]:
+    """A function that flushes the file system of a descriptor (Linux's syncfs); None where there is none."""
+    if sys.platform != "linux":
+        return None
+    import ctypes  # 4 ms that a reading command need not pay
+
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syncfs
+    except (OSError, AttributeError):
+        return None
+
+    def sync(descriptor: int) -> None:
+        if call(descriptor):
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+
+    return sync
+
+
+class Barrier:
+    """Collects what was written and flushes all of it at once.
+
+    Where the kernel can flush a whole file system that is one call, and it covers what a killed earlier
+    process wrote too; elsewhere each file and folder is flushed by itself. `sync` replaces the former
+    (None: flush one by one).
+    """
+
+    def __init__(self, *roots: str, sync: Optional[Sync] | bool = True) -> None:
+        self.files: set[str] = set()
+        self.folders: set[str] = set()
+        self._sync: Optional[Sync] = whole_filesystem() if sync is True else (sync or None)
+        # Kept open from the start: the kernel reports an error of the background writeback to descriptors
+        # that were open when it happened.
+        self._devices: dict[int, int] = {}
+        if self._sync is not None:
+            for root in roots:
+                device = os.stat(root).st_dev
+                if device not in self._devices:
+                    self._devices[device] = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether files have to be flushed singly; the writer then does so before it renames."""
+        return self._sync is None
+
+    def cover(self, path: str) -> None:
+        """A file that the next flush must make durable, its name included."""
+        self.files.add(path)
+        self.folders.add(os.path.dirname(path))
+
+    def cover_folder(self, path: str) -> None:
+        """A folder whose names the next flush must make durable."""
+        self.folders.add(path)
+
+    def flush(self) -> None:
+        """Everything covered since the last flush is on the disk when this returns. Raises OSError, once:
+        what was covered is then in doubt and must be written anew, never flushed again."""
+        files, folders = sorted(self.files), sorted(self.folders)
+        self.files.clear()
+        self.folders.clear()
+        if self._sync is not None:
+            try:
+                for descriptor in self._devices.values():
+                    self._sync(descriptor)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOSYS, errno.EPERM):
+                    raise
+                self._sync = None  # a sandbox forbids the call: nothing was tried yet
+        for path in files:
+            _flush_file(path)
+        for folder in folders:
+            flush_folder(folder)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for descriptor in self._devices.values():
+            os.close(descriptor)
+        self._devices.clear()
+        self._sync = None
+
+
+def _flush_file(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return  # gone by now (git packs loose objects and refs, and fsyncs what it packs)
+    try:
+        flush(descriptor)
+    except OSError as error:
+        if not (sys.platform == "win32" and error.errno == errno.EBADF):
+            raise  # (on Windows it cannot be flushed when opened for reading; the writer did it)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,126 @@
+"""Speaking to git: one place that starts its processes, with a clean and pinned environment.
+
+Nothing here decides anything; callers get bytes and exit codes. Plumbing only.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, NamedTuple, Optional
+
+from gitstate.errors import GitFailed, UsageError
+
+# Set by git inside hooks and by tests; each would point us at another repository or switch durability off.
+_FOREIGN = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_PREFIX",
+    "GIT_TEST_FSYNC",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NOTES_REF",
+    "GIT_GLOB_PATHSPECS",
+    "GIT_ICASE_PATHSPECS",
+    "GIT_LITERAL_PATHSPECS",
+    "GIT_NOGLOB_PATHSPECS",
+    "GIT_FLUSH",
+)
+
+# git's default fsyncs neither loose objects nor refs; it needs 2.36 for this.
+DURABLE = ("-c", "core.fsync=committed,reference,index", "-c", "core.fsyncMethod=fsync")
+
+
+class Done(NamedTuple):
+    """A finished git process: exit code, standard output, standard error as text."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+# What git sets for its hooks to see the commit in the making, and the repository that it is made in.
+_HOOK = (
+    "GIT_INDEX_FILE",
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_COMMON_DIR",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+)
+
+
+def environment(keep_index: bool = False) -> dict[str, str]:
+    """The environment of our git children: this process's own without what points elsewhere.
+
+    `keep_index` keeps GIT_INDEX_FILE and its like, which a hook must honour to see what is being committed.
+    """
+    env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    if keep_index:
+        env.update({name: os.environ[name] for name in _HOOK if name in os.environ})
+    env["GIT_OPTIONAL_LOCKS"] = "0"
+    env["LC_ALL"] = "C"
+    return env
+
+
+class Git:
+    """git in one directory. `inherit` are descriptors (the run lock's) that children keep open."""
+
+    def __init__(self, root: str, *, keep_index: bool = False, inherit: Sequence[int] = ()) -> None:
+        self.root = root
+        self.env = environment(keep_index)
+        self.inherit = tuple(inherit)
+
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        env: Optional[Mapping[str, str]] = None,
+        check: bool = True,
+    ) -> Done:
+        """Run `git ARGS` to its end. Raises GitFailed on a non-zero exit unless `check` is off."""
+        process = self.start(*args, env=env)
+        out, err = process.communicate(stdin)
+        done = Done(process.returncode, out, err.decode("utf-8", "replace"))
+        if check and done.code:
+            raise failed(args, done)
+        return done
+
+    def start(self, *args: str, env: Optional[Mapping[str, str]] = None) -> subprocess.Popen[bytes]:
+        """Start `git ARGS` with pipes on all three streams; the caller ends it."""
+        try:
+            return subprocess.Popen(
+                ("git", *args),
+                cwd=self.root,
+                env={**self.env, **env} if env else self.env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=self.inherit,
+            )
+        except FileNotFoundError as error:
+            if os.path.isdir(self.root):
+                raise UsageError("git is not on PATH.", "Install git 2.36 or later.") from error
+            raise
+
+    def text(self, *args: str, check: bool = True) -> str:
+        """`git ARGS`'s standard output as text without its final newline; '' if it failed unchecked."""
+        done = self.run(*args, check=check)
+        return os.fsdecode(done.out).rstrip("\n") if not done.code else ""
+
+
+def failed(args: Iterable[str], done: Done) -> GitFailed:
+    """The error for a git command that should have worked, in git's own words."""
+    words = done.err.strip() or f"exit code {done.code}"
+    return GitFailed(f"git {' '.join(args)}: {words}")
+
+
+def stream(process: subprocess.Popen[bytes], name: str) -> IO[bytes]:
+    """One of a started process's pipes, for the type checker's peace."""
+    pipe: Optional[IO[bytes]] = getattr(process, name)
+    assert pipe is not None
+    return pipe

@@ -1,0 +1,210 @@
+"""Moving refs: one transaction by compare-and-swap, a journal before it, and locks that a kill left behind.
+
+git's files name no owner, and it holds no descriptor on a prepared lock. So before the transaction the
+journal says what each ref is to become: a lock that holds exactly that is ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+from gitstate.edge import index
+from gitstate.edge.child import Child
+from gitstate.edge.git import DURABLE, Git
+from gitstate.edge.repo import LOG, RECEIPTS, Repository
+from gitstate.errors import GitFailed
+
+_JOURNAL = "recording.json"
+_SETTLED = 1.0  # seconds that a lock must stand unchanged; a living git writes into one within microseconds
+_WINDOW = 10.0  # seconds between writing the branch's lock and taking HEAD's; an fsync lies between
+
+
+class Move(NamedTuple):
+    """One ref to be moved: from what (None: it must not exist) to what."""
+
+    ref: str
+    old: Optional[str]
+    new: str
+
+
+class Cleared(NamedTuple):
+    """What `clear_stale_locks` found: paths removed, and sentences about locks that are not provably ours."""
+
+    removed: list[str]
+    left: list[str]
+
+
+class Refs:
+    """The one place that moves refs. The process that does it stays; it is started again when it died."""
+
+    def __init__(self, git: Git, repository: Repository) -> None:
+        self._git = git
+        self._repository = repository
+        self._journal = os.path.join(repository.state, _JOURNAL)
+        self._child: Optional[Child] = None
+        self.interrupted = False  # whether the last move failed because a signal ended the process
+
+    def intend(self, moves: Sequence[Move]) -> str:
+        """Write the journal; returns its path. The caller's barrier makes it durable, with the objects."""
+        os.makedirs(self._repository.state, exist_ok=True)
+        journal = {"format": 1, "git_dir": self._repository.git_dir, "moves": moves}
+        temp = self._journal + ".tmp"
+        with open(temp, "wb") as file:
+            file.write(json.dumps(journal).encode("ascii"))
+        os.replace(temp, self._journal)
+        return self._journal
+
+    def forget(self) -> None:
+        """Remove the journal: no git process of ours is at work, and the moves are done or given up."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._journal)
+
+    def move(self, moves: Sequence[Move]) -> Optional[GitFailed]:
+        """Move the refs in this order, all or (unless killed in the middle) none.
+
+        Returns git's complaint if it did not; the caller reads the refs to see what holds.
+        """
+        zero = self._repository.zero
+        lines = "".join(f"update {ref} {new} {old or zero}\n" for ref, old, new in moves)
+        try:
+            child = self._started()
+            child.send(os.fsencode(f"start\n{lines}prepare\ncommit\n"))
+            for step in (b"start", b"prepare", b"commit"):
+                answer = child.line()
+                if answer != step + b": ok":
+                    raise GitFailed(f"git update-ref: {answer.decode('utf-8', 'replace')}")
+        except GitFailed as error:
+            self.interrupted = self.stop() < 0
+            return error
+        except BaseException:
+            self.stop()  # end of input: git gives its locks back
+            raise
+        return None
+
+    def _started(self) -> Child:
+        if self._child is None or not self._child.alive:
+            self._child = Child(
+                self._git, *DURABLE, "-c", "core.filesRefLockTimeout=1000",
+                "update-ref", "-m", "gitstate: record", "--stdin",
+            )  # fmt: skip
+        return self._child
+
+    def stop(self) -> int:
+        """End the process; returns its exit code (negative: the signal that ended it; 0: there was none)."""
+        code = 0
+        if self._child is not None:
+            code = self._child.close()
+            self._child = None
+        return code
+
+    def held(self, moves: Sequence[Move]) -> Optional[str]:
+        """A lock file that is in the way of these moves now, or None."""
+        for path in (
+            *(_lock(self._repository, ref) for ref, _, _ in moves),
+            *_common_locks(self._repository),
+        ):
+            if os.path.lexists(path):
+                return path
+        return None
+
+
+def _lock(repository: Repository, ref: str) -> str:
+    return os.path.join(repository.common_dir, *ref.split("/")) + ".lock"
+
+
+def _common_locks(repository: Repository) -> tuple[str, str]:
+    return (
+        os.path.join(repository.git_dir, "HEAD.lock"),
+        os.path.join(repository.common_dir, "packed-refs.lock"),
+    )
+
+
+def clear_stale_locks(repository: Repository) -> Cleared:
+    """Remove the git locks that a killed run of ours left behind; to be called only under the run lock.
+
+    The run lock is inherited by our git children, so whoever holds it knows that none of them lives. A lock
+    is ours if it says so (the index's), if it holds what our journal was about to write, or if it is empty
+    as git leaves it for an instant, stands where our journal was at work and is younger than the journal.
+    Ages are compared between files of one file system only, never with a clock. Others are left, and named.
+    """
+    journal_path = os.path.join(repository.state, _JOURNAL)
+    moves, git_dir, since = _read_journal(journal_path)
+    there = repository._replace(git_dir=git_dir) if git_dir else repository
+    removed = index.clear(there.git_dir)
+    if there.git_dir != repository.git_dir:
+        removed += index.clear(repository.git_dir)
+    ours = _provably_ours(there, moves, since)
+    if ours:
+        before = {path: _stamp(path) for path in ours}
+        time.sleep(_SETTLED)  # nothing living leaves a lock unchanged that long in this state
+        for path in ours:
+            if before[path] is not None and _stamp(path) == before[path]:
+                os.unlink(path)
+                removed.append(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(journal_path)
+    watched = [
+        _lock(repository, ref) for ref in dict.fromkeys([RECEIPTS, LOG, *(move.ref for move in moves)])
+    ]
+    watched += [index.lock_path(repository.git_dir), *_common_locks(repository)]
+    left = [
+        f"{path} is there and not provably ours. If no git is running in this clone: rm '{path}'"
+        for path in dict.fromkeys(watched)
+        if os.path.lexists(path)
+    ]
+    return Cleared(removed, left)
+
+
+def _read_journal(path: str) -> tuple[list[Move], Optional[str], int]:
+    """Moves, git folder and time stamp of the journal. One that cannot be read proves nothing: its barrier,
+    which comes before every lock, was never passed, so no lock is ours by it."""
+    try:
+        with open(path, "rb") as file:
+            journal = json.load(file)
+            since = os.fstat(file.fileno()).st_mtime_ns
+        moves = [Move(str(ref), old, str(new)) for ref, old, new in journal["moves"]]
+        return moves, str(journal["git_dir"]), since
+    except (OSError, ValueError, TypeError, KeyError):
+        return [], None, 0
+
+
+def _provably_ours(repository: Repository, moves: Sequence[Move], since: int) -> list[str]:
+    """The ref locks, HEAD's included, of the journal's transaction."""
+    found = []
+    reached: list[int] = []  # when our branch's content was written, where it was
+    for ref, _, new in moves:
+        path = _lock(repository, ref)
+        content, stamp = _content(path)
+        if content is not None and stamp >= since and new.startswith(content):
+            found.append(path)
+        value, written = _content(path[: -len(".lock")]) if content is None else (content, stamp)
+        if value == new and written >= since and ref.startswith("refs/heads/"):
+            reached.append(written)
+    # git locks HEAD, with an empty file, right after it wrote the lock of the branch that HEAD names.
+    head = os.path.join(repository.git_dir, "HEAD.lock")
+    content, stamp = _content(head)
+    if content == "" and any(0 <= stamp - written <= _WINDOW * 1e9 for written in reached):
+        found.append(head)
+    return found
+
+
+def _content(path: str) -> tuple[Optional[str], int]:
+    """A small file's text and modification time; (None, 0) where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(200).decode("ascii", "replace").strip(), os.fstat(file.fileno()).st_mtime_ns
+    except OSError:
+        return None, 0
+
+
+def _stamp(path: str) -> Optional[tuple[int, int, int]]:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
