@@ -1,0 +1,367 @@
+"""Talking to the remote: which one it is, what it has, and what it takes.
+
+What happened is read from exit codes, refs and flags, never from the words of a message; words are for people.
+Nothing here moves a local branch or local notes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from gitstate.edge.git import DURABLE, Done, Git, failed
+from gitstate.edge.repo import LOG, RECEIPTS, TRACKING
+from gitstate.errors import ComeBackLater, UsageError
+
+HEADS = "refs/heads/"
+
+# A fetch that asks only for what we named. `--refmap=` ignores the configured refspecs: one like
+# `+refs/notes/*:refs/notes/*` would otherwise overwrite unpushed receipts in passing. One pack, not loose
+# objects, because git fsyncs packs whatever its settings.
+_FETCH = (
+    *DURABLE,
+    *("-c", "fetch.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false"),
+    *("fetch", "--quiet", "--no-tags", "--no-filter", "--no-write-fetch-head", "--no-recurse-submodules"),
+    *("--no-auto-maintenance", "--refmap="),
+)
+_FETCH_TRIES = 3
+_REF_NAME = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
+
+Settings = Mapping[str, Sequence[str]]
+
+
+class Remote(NamedTuple):
+    """Where this clone fetches from and pushes to."""
+
+    name: str  # as configured; a URL where the branch's upstream is one
+    branch: str  # the remote's ref for our branch, refs/heads/…; "" for no branch (detached HEAD): notes only
+    elsewhere: str = ""  # the remote that plain `git push` is configured to use, where it is another
+    seen: bool = False  # a fetch of ours from this address has succeeded before
+    set_up: bool = False  # plain `git fetch` brings the notes
+
+    @property
+    def label(self) -> str:
+        """The name as a part of ref names; a URL has a digest of itself there."""
+        if _REF_NAME.fullmatch(self.name):
+            return self.name
+        return "url-" + hashlib.blake2s(os.fsencode(self.name), digest_size=6).hexdigest()
+
+    @property
+    def tracked_branch(self) -> str:
+        """The local ref that holds what the remote's branch was when last fetched or pushed; "" for none."""
+        return f"refs/remotes/{self.label}/{self.branch[len(HEADS) :]}" if self.branch else ""
+
+    def tracked(self, ref: str) -> str:
+        """The local ref that holds what `ref` (branch, receipts, log) is on the remote."""
+        if ref == self.branch:
+            return self.tracked_branch
+        return f"{TRACKING}/{self.label}/notes{ref[len(RECEIPTS) :]}"
+
+
+class Fetched(NamedTuple):
+    """What the remote has; None for a ref that it does not have."""
+
+    branch: str | None
+    receipts: str | None
+    log: str | None
+
+
+class Answer(Enum):
+    """What is known about a push after it ended."""
+
+    APPLIED = "applied"
+    REJECTED = "rejected"  # the remote turned refs away
+    HOOK = "hook"  # this clone's own pre-push hook said no
+    UNCLEAR = "unclear"  # no answer for any ref, and the remote does not have what was sent
+
+
+class Pushed(NamedTuple):
+    """The end of one push."""
+
+    answer: Answer
+    refused: tuple[str, ...] = ()  # the remote's refs that it turned away
+    words: str = ""  # what git and the remote said; for people only
+
+
+def settings(git: Git) -> dict[str, list[str]]:
+    """Every `branch.*`, `remote.*` and `gitstate.*` setting, in one process; key → values, last one wins."""
+    done = git.run("config", "-z", "--get-regexp", r"^(branch|remote|gitstate)\.", check=False)
+    found: dict[str, list[str]] = {}
+    for entry in os.fsdecode(done.out).split("\0")[:-1]:
+        key, _, value = entry.partition("\n")
+        found.setdefault(key, []).append(value)
+    return found
+
+
+def pick(git: Git, branch: str | None) -> Remote | None:
+    """The remote that `branch` (full ref, or None on a detached HEAD) is synced with; None: there is none.
+
+    That of the branch's upstream, else `origin` under the branch's own name. An upstream inside this
+    repository ("." in git's words) counts as no upstream.
+    Raises UsageError where the upstream is not a branch.
+    """
+    known = settings(git)
+    short = branch[len(HEADS) :] if branch else ""
+    name = _last(known, f"branch.{short}.remote")
+    merge = _last(known, f"branch.{short}.merge") or branch or ""
+    if not name or name == ".":
+        if not _last(known, "remote.origin.url"):
+            return None
+        name, merge = "origin", branch or ""
+    if merge and not merge.startswith(HEADS):
+        raise UsageError(
+            f"The upstream of {short} is {merge} of {name}, which is not a branch, so nothing can be pushed to it.",
+            f"Give it one: git branch --set-upstream-to=REMOTE/BRANCH {short}",
+        )
+    pushes_to = _last(known, f"branch.{short}.pushremote") or _last(known, "remote.pushdefault")
+    remote = Remote(name, merge, pushes_to if pushes_to != name else "")
+    return remote._replace(
+        seen=_last(known, f"gitstate.{remote.label}.fetched") == _address(known, remote),
+        set_up=_notes_refspec(remote) in known.get(f"remote.{name}.fetch", []),
+    )
+
+
+def setup_fetch(git: Git, remote: Remote) -> bool:
+    """Make plain `git fetch` and `git pull` bring the notes into their tracking refs. True if it changed anything.
+
+    A glob, because any other refspec breaks `git pull` while the remote has no notes yet. A remote without
+    any refspec is left alone: one for notes would be its only one.
+    """
+    if remote.set_up:
+        return False
+    specs = settings(git).get(f"remote.{remote.name}.fetch", [])
+    wanted = _notes_refspec(remote)
+    if not specs or wanted in specs:
+        return False
+    git.run("config", "--add", f"remote.{remote.name}.fetch", wanted)
+    return True
+
+
+def clobbering(git: Git, remote: Remote) -> list[str]:
+    """The configured refspecs by which a plain `git fetch` overwrites unpushed local receipts or log."""
+    found = []
+    for spec in settings(git).get(f"remote.{remote.name}.fetch", []):
+        head, star, tail = spec.partition(":")[2].partition("*")
+        if any(r == head if not star else r.startswith(head) and r.endswith(tail) for r in (RECEIPTS, LOG)):
+            found.append(spec)
+    return found
+
+
+def fetched_before(git: Git, remote: Remote) -> bool:
+    """Whether this clone has ever seen this remote's receipts, or seen that it had none.
+
+    Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the configuration
+    together with the remote's address: another address was never seen. `remote` as `pick` gave it.
+    """
+    return remote.seen or bool(git.run("for-each-ref", "--count=1", remote.tracked(RECEIPTS)).out)
+
+
+def fetch(git: Git, remote: Remote) -> Fetched:
+    """Bring branch and notes into their tracking refs, which then say what the remote has and no more.
+
+    Neither deepens a shallow clone nor leaves blobs of notes out in a partial one. The remote's having
+    no such branch, no notes or nothing at all is an answer, not a failure.
+    Raises ComeBackLater if the remote cannot be reached, GitFailed if it can and fetching still fails.
+    """
+    specs = [_notes_refspec(remote)]
+    if remote.branch:
+        specs.append(f"+{remote.branch}:{remote.tracked_branch}")
+    for attempt in range(_FETCH_TRIES):
+        arguments = (*_FETCH, "--prune", "--", remote.name, *specs)
+        done = git.run(*arguments, env=_quiet(), check=False)
+        if not done.code:
+            _mark_fetched(git, remote)
+            return _read_tracking(git, remote, with_branch=len(specs) > 1)
+        if len(specs) > 1 and remote.branch not in refs(git, remote):
+            specs.pop()  # asking for one absent ref by name fails the whole fetch
+        else:
+            pause(attempt)  # another fetch in this clone holds a ref, or the line broke
+    refs(git, remote)
+    raise failed(("fetch", remote.name, *specs), done)
+
+
+def refs(git: Git, remote: Remote) -> dict[str, str]:
+    """What the remote has right now, of branch, receipts and log: ref → object id. Raises ComeBackLater."""
+    wanted = [ref for ref in (remote.branch, RECEIPTS, LOG) if ref]
+    done = git.run("ls-remote", "--quiet", "--", remote.name, *wanted, env=_quiet(), check=False)
+    if done.code:
+        raise ComeBackLater(
+            f"The remote {remote.name} is out of reach: {_first_line(done)}",
+            "What is finished here is safe; `gitstate sync` delivers it once the remote answers.",
+        )
+    pairs = (line.split("\t", 1) for line in os.fsdecode(done.out).splitlines())
+    return {ref: oid for oid, ref in pairs if ref in wanted}
+
+
+def push(git: Git, remote: Remote, updates: Mapping[str, str], *, atomic: bool = True) -> Pushed:
+    """Update the remote's refs (ref → object id, in that order), none of them by force.
+
+    All or none, unless `atomic` is off: then the notes go first and the branch after them, because a receipt
+    without its file is legal to find and a file that nothing vouches for is not.
+    The user's pre-push hook runs. After no answer the remote is read again and decides.
+    Raises ComeBackLater if it then cannot be reached.
+    """
+    if not atomic and remote.branch in updates and len(updates) > 1:
+        rest = {ref: oid for ref, oid in updates.items() if ref != remote.branch}
+        first = push(git, remote, rest, atomic=False)
+        if first.answer is not Answer.APPLIED:
+            return first
+        updates = {remote.branch: updates[remote.branch]}
+    done, hook_refused = _push(git, remote, updates, atomic)
+    refused = tuple(ref for ref, flag in _flags(done.out).items() if flag == "!")
+    words = "\n".join(filter(None, (_refusals(done.out), done.err.strip())))
+    if done.code and refused:
+        return Pushed(Answer.REJECTED, refused, words)
+    if done.code and hook_refused:
+        return Pushed(Answer.HOOK, (), words)
+    if done.code:
+        there = refs(git, remote)
+        if any(there.get(ref) != oid for ref, oid in updates.items()):
+            return Pushed(Answer.UNCLEAR, (), words)
+    _track(git, remote, updates)
+    return Pushed(Answer.APPLIED, (), words)
+
+
+def missing(git: Git, oids: Iterable[str]) -> list[str]:
+    """Those of `oids` (blobs) that a partial clone does not hold, in one process and without fetching any.
+
+    Not `cat-file --batch-check`: at the first absent object it fetches, or where it may not, dies.
+    """
+    asked = list(dict.fromkeys(oids))
+    if not asked:
+        return []
+    options = ("--objects", "--no-object-names", "--no-walk", "--missing=print", "--ignore-missing")
+    done = git.run("rev-list", *options, "--stdin", stdin="".join(f"{oid}\n" for oid in asked).encode())
+    here = set(done.out.decode().split())
+    return [oid for oid in asked if oid not in here]
+
+
+def fetch_missing(git: Git, oids: Iterable[str]) -> int:
+    """Fetch the objects that a partial clone left out, in one batch; how many there were.
+
+    git itself would fetch them one by one, a round trip each. In a clone that is not partial nothing can be
+    left out, and 0 is returned. Raises ComeBackLater if the remote is away.
+    """
+    known = settings(git)
+    names = [
+        key[7:-9] for key, values in known.items() if key.endswith(".promisor") and values[-1] != "false"
+    ]
+    absent = missing(git, oids) if names else []
+    if not absent:
+        return 0
+    wanted = "".join(f"{oid}\n" for oid in absent).encode()
+    arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin", "--", names[0])
+    done = git.run(*arguments, stdin=wanted, env=_quiet(), check=False)
+    if done.code:
+        refs(git, Remote(names[0], ""))
+        raise failed(("fetch", names[0]), done)
+    return len(absent)
+
+
+def pause(attempt: int, longest: float = 5.0) -> None:
+    """Wait a random while that grows with the number of attempts, so that two who collided do not again."""
+    time.sleep(random.random() * min(longest, 0.05 * 2**attempt))
+
+
+def _notes_refspec(remote: Remote) -> str:
+    return f"+{RECEIPTS}*:{remote.tracked(RECEIPTS)}*"
+
+
+def _read_tracking(git: Git, remote: Remote, with_branch: bool) -> Fetched:
+    names = [remote.tracked(RECEIPTS), remote.tracked(LOG)] + ([remote.tracked_branch] if with_branch else [])
+    done = git.run("for-each-ref", "--format=%(refname) %(objectname)", *names)
+    found = dict(line.split(" ") for line in os.fsdecode(done.out).splitlines())
+    tips = [found.get(name) for name in names]
+    return Fetched(tips[2] if with_branch else None, tips[0], tips[1])
+
+
+def _mark_fetched(git: Git, remote: Remote) -> None:
+    if not remote.seen:
+        key = f"gitstate.{remote.label}.fetched"
+        git.run("config", "--replace-all", key, _address(settings(git), remote))
+
+
+def _address(known: Settings, remote: Remote) -> str:
+    return _last(known, f"remote.{remote.name}.url") or remote.name
+
+
+def _last(known: Settings, key: str) -> str:
+    return known[key][-1] if known.get(key) else ""
+
+
+def _push(git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool) -> tuple[Done, bool]:
+    """Run one `git push`; its end, and whether the pre-push hook refused it, which only git's trace tells."""
+    with tempfile.TemporaryDirectory(prefix="gitstate-") as folder:
+        trace = os.path.join(folder, "trace")
+        done = git.run(
+            *(
+                "push",
+                "--porcelain",
+                "--no-follow-tags",
+                *(("--atomic",) if atomic else ()),
+                "--",
+                remote.name,
+            ),
+            *(f"{oid}:{ref}" for ref, oid in updates.items()),
+            env={**_quiet(), "GIT_TRACE2_EVENT": trace},
+            check=False,
+        )
+        return done, bool(done.code) and _hook_refused(trace)
+
+
+def _hook_refused(trace: str) -> bool:
+    """Whether git's trace shows a pre-push hook that ended in anything but 0."""
+    hooks = set()
+    try:
+        with open(trace, encoding="utf-8", errors="replace") as lines:
+            for event in map(json.loads, lines):
+                child = (event.get("sid"), event.get("child_id"))
+                if event.get("event") == "child_start" and event.get("hook_name") == "pre-push":
+                    hooks.add(child)
+                elif event.get("event") == "child_exit" and child in hooks and event.get("code"):
+                    return True
+    except (OSError, ValueError):
+        pass  # no trace, or a torn line: then the remote decides, as for any other failure
+    return False
+
+
+def _flags(out: bytes) -> dict[str, str]:
+    """The one-letter flag that `push --porcelain` gives each of the remote's refs."""
+    rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
+    return {row[1].partition(":")[2]: row[0] for row in rows if len(row) == 3 and len(row[0]) == 1}
+
+
+def _refusals(out: bytes) -> str:
+    rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
+    return "\n".join(
+        f"{row[1].partition(':')[2]}: {row[2]}" for row in rows if len(row) == 3 and row[0] == "!"
+    )
+
+
+def _track(git: Git, remote: Remote, updates: Mapping[str, str]) -> None:
+    """Note what the remote now has. Losing this costs a needless fetch, so failing is not worth a word."""
+    lines = "".join(f"update {remote.tracked(ref)} {oid}\n" for ref, oid in updates.items())
+    git.run("update-ref", "--stdin", stdin=os.fsencode(lines), check=False)
+
+
+def _quiet() -> dict[str, str]:
+    """No questions for a password where nobody sits in front of it."""
+    try:
+        asked = sys.stdin is not None and sys.stdin.isatty()
+    except ValueError:
+        asked = False
+    return {} if asked else {"GIT_TERMINAL_PROMPT": "0"}
+
+
+def _first_line(done: Done) -> str:
+    lines = [line for line in done.err.splitlines() if line.strip()]
+    return lines[0].strip() if lines else f"exit code {done.code}"

@@ -1,0 +1,227 @@
+"""Agreeing with the remote: fetch, merge, push, and again until both have the same.
+
+Notes are merged by the union of their lines, which never conflicts and loses nothing; the branch is brought
+forward (`edge.branch`). Every step may be the last one of this process: the next sync goes on from there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from gitstate.edge import notes, remote
+from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
+from gitstate.edge.git import DURABLE, Git
+from gitstate.edge.objects import Objects
+from gitstate.edge.remote import Answer, Fetched, Pushed, Remote
+from gitstate.edge.reparent import Choose, Lost, theirs_stays
+from gitstate.edge.repo import LOG, RECEIPTS, Repository
+from gitstate.errors import ComeBackLater, NeedsHuman
+
+TRIES = 8
+_STUBBORN = 3  # rejections in a row, with nothing moved on the remote, that are no race any more
+
+
+class Amount(NamedTuple):
+    """How much went one way: commits, and objects whose notes changed."""
+
+    commits: int = 0
+    receipts: int = 0
+    log: int = 0
+
+
+class Outcome(NamedTuple):
+    """What a sync did."""
+
+    remote: Remote | None = None  # None: there is none, nothing was done
+    offline: bool = False  # only what an earlier fetch had brought was merged
+    way: Way | None = None  # how the branch stood at first; None: no branch was synced
+    came: Amount = Amount()
+    went: Amount = Amount()
+    users_commits: int = 0  # of the commits that went, those that gitstate did not make
+    made_branch: bool = False  # the remote did not have the branch before
+    replaced: tuple[str, ...] = ()  # commits of ours that became one on the remote's tip
+    lost: tuple[Lost, ...] = ()  # outputs of ours that did not stay; for the caller to keep and log
+    pushes: int = 0  # how many it took
+
+
+def sync(
+    git: Git,
+    repository: Repository,
+    objects: Objects,
+    branch: str | None,
+    *,
+    push: bool = True,
+    offline: bool = False,
+    choose: Choose = theirs_stays,
+) -> Outcome:
+    """Bring `branch` (full ref; None: notes only) and notes of this clone and its remote together.
+
+    Without a remote it does nothing. `offline` merges what was fetched before and touches no network.
+    Raises ComeBackLater if the remote is away or too busy (all results are safe here), NeedsHuman where a
+    person must decide; notes that came are then merged already.
+    """
+    there = remote.pick(git, branch)
+    if there is None:
+        return Outcome()
+    if offline:
+        return Outcome(there, True, came=merge_notes(git, objects, there))
+    outcome, last, refused, atomic = Outcome(there), None, 0, True
+    pushed = Pushed(Answer.APPLIED)
+    for attempt in range(TRIES):
+        fetched = remote.fetch(git, there)
+        remote.setup_fetch(git, there)
+        refused = refused + 1 if pushed.answer is Answer.REJECTED and fetched == last else 0
+        if refused >= _STUBBORN:
+            raise _refusal(there, pushed)
+        outcome = _merge(git, repository, objects, branch, fetched, choose, outcome)
+        updates = _due(objects, there, branch, fetched)
+        if not push or not updates:
+            return outcome
+        users, went = _weigh(git, objects, there, fetched, updates)
+        pushed = remote.push(git, there, updates, atomic=atomic)
+        outcome = outcome._replace(pushes=outcome.pushes + 1)
+        if pushed.answer is Answer.APPLIED:
+            made = there.branch in updates and fetched.branch is None
+            return outcome._replace(went=went, users_commits=users, made_branch=made)
+        if pushed.answer is Answer.HOOK:
+            raise NeedsHuman(
+                f"This clone's pre-push hook refused, so nothing was sent.\n{pushed.words}".rstrip(),
+                "Settle what it asks for, then run `gitstate sync`. What is finished is safe here.",
+            )
+        # A remote that cannot do it atomically gives no answer for any ref.
+        atomic = pushed.answer is not Answer.UNCLEAR
+        last = fetched
+        remote.pause(attempt)
+    raise ComeBackLater(
+        f"{there.name} did not take what is finished here in {TRIES} tries.\n{pushed.words}".rstrip(),
+        "It is safe here; `gitstate sync` delivers it.",
+    )
+
+
+def merge_notes(git: Git, objects: Objects, there: Remote) -> Amount:
+    """Merge the notes in the tracking refs into the local ones, by union and compare-and-swap.
+
+    Nothing that is noted here is ever lost by it, even where the remote has lost it.
+    Raises CorruptState if notes cannot be read.
+    """
+    return Amount(0, *(_merge_ref(git, objects, ref, there.tracked(ref)) for ref in (RECEIPTS, LOG)))
+
+
+def _merge(
+    git: Git,
+    repository: Repository,
+    objects: Objects,
+    branch: str | None,
+    fetched: Fetched,
+    choose: Choose,
+    outcome: Outcome,
+) -> Outcome:
+    """Take in what was fetched and add to `outcome` what it did."""
+    assert outcome.remote is not None
+    came = _sum(outcome.came, merge_notes(git, objects, outcome.remote))
+    if branch is None:
+        return outcome._replace(came=came)
+    forward = bring_forward(git, repository, objects, branch, outcome.remote, fetched, choose)
+    return outcome._replace(
+        way=outcome.way or forward.way,
+        came=_sum(came, Amount(forward.came)),
+        replaced=outcome.replaced + forward.replaced,
+        lost=outcome.lost + forward.lost,
+    )
+
+
+def _sum(one: Amount, other: Amount) -> Amount:
+    return Amount(one.commits + other.commits, one.receipts + other.receipts, one.log + other.log)
+
+
+def _merge_ref(git: Git, objects: Objects, ref: str, tracking: str) -> int:
+    """Merge one notes ref; how many objects' notes it changed here."""
+    for attempt in range(TRIES):
+        ours, theirs = objects.resolve(ref), objects.resolve(tracking)
+        if theirs is None or ours == theirs or (ours and _is_ancestor(git, theirs, ours)):
+            return 0
+        remote.fetch_missing(git, _blobs(git, theirs))
+        new = _union(git, objects, ours, theirs)
+        objects.disk.cover_folder(os.path.join(objects.folder, "pack"))
+        objects.barrier()
+        if compare_and_swap(git, ref, new, ours, "gitstate sync: union with what was fetched"):
+            objects.disk.cover(os.path.join(os.path.dirname(objects.folder), ref))
+            objects.barrier()
+            return _changed(git, ours, new)
+        remote.pause(attempt)
+    raise ComeBackLater(
+        f"{ref} is being written by somebody else, again and again.", "Run `gitstate sync` again."
+    )
+
+
+def _union(git: Git, objects: Objects, ours: str | None, theirs: str) -> str:
+    """The commit that holds all lines of both, and of which a push is no more than an update for the remote.
+
+    Theirs itself, whatever the histories say, if we have nothing that it lacks. Otherwise even a descendant
+    of ours is not taken as it is: somebody may have pruned notes there.
+    """
+    if ours is None:
+        return theirs
+    merged = notes.union(git, objects, ours, theirs)
+    assert merged is not None
+    if merged == objects.resolve(f"{theirs}^{{tree}}"):
+        return theirs
+    parents = ("-p", theirs) if _is_ancestor(git, ours, theirs) else ("-p", ours, "-p", theirs)
+    written = git.run(*DURABLE, "commit-tree", *parents, "-m", "Merge notes", merged)
+    new = written.out.decode().strip()
+    objects.rely(new)
+    return new
+
+
+def _blobs(git: Git, notes_commit: str) -> Iterator[str]:
+    """The blobs of all notes; listed only if somebody asks."""
+    yield from (blob for _, blob in notes.pairs(git, notes_commit))
+
+
+def _is_ancestor(git: Git, old: str, new: str) -> bool:
+    """Whether `new` contains `old`, as far as this clone's history tells."""
+    return git.run("merge-base", "--is-ancestor", old, new, check=False).code == 0
+
+
+def _changed(git: Git, old: str | None, new: str) -> int:
+    """How many objects' notes differ between two notes commits."""
+    if old is None:
+        return len(notes.entries(git, new))
+    out = git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new).out
+    return len({path.replace(b"/", b"") for path in out.split(b"\0")} - {b""})
+
+
+def _due(objects: Objects, there: Remote, branch: str | None, fetched: Fetched) -> dict[str, str]:
+    """What the remote does not have yet: its refs and the ids they should get, notes first."""
+    wanted = [(RECEIPTS, RECEIPTS, fetched.receipts), (LOG, LOG, fetched.log)]
+    if branch is not None:
+        wanted.append((branch, there.branch, fetched.branch))
+    due = {}
+    for ours, theirs, value in wanted:
+        local = objects.resolve(ours)
+        if local is not None and local != value:
+            due[theirs] = local
+    return due
+
+
+def _weigh(
+    git: Git, objects: Objects, there: Remote, fetched: Fetched, updates: Mapping[str, str]
+) -> tuple[int, Amount]:
+    """How many of the commits in a push are the user's, and how much it carries in all."""
+    receipts = _changed(git, fetched.receipts, updates[RECEIPTS]) if RECEIPTS in updates else 0
+    log = _changed(git, fetched.log, updates[LOG]) if LOG in updates else 0
+    if there.branch not in updates:
+        return 0, Amount(0, receipts, log)
+    commits, users = users_commits(git, objects, updates[there.branch], there, fetched.branch)
+    return users, Amount(commits, receipts, log)
+
+
+def _refusal(there: Remote, pushed: Pushed) -> NeedsHuman:
+    refused = ", ".join(pushed.refused)
+    return NeedsHuman(
+        f"{there.name} refuses {refused}, although nothing was pushed there meanwhile.\n{pushed.words}".rstrip(),
+        "If the branch is protected, record on one of your own: gitstate run --branch NAME. "
+        "What is finished is safe here.",
+    )
