@@ -1,0 +1,326 @@
+"""The command line: options in, one call, exit code out. The only module that knows the framework."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Optional
+
+import click
+import typer
+
+from gitstate import __version__
+from gitstate.core.select import Selection
+
+cli = typer.Typer(
+    name="gitstate",
+    help="A git repository as the record of what a batch of slow or paid work has finished.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+hooks = typer.Typer(
+    help="Install, remove or run gitstate's git hooks.", no_args_is_help=True, rich_markup_mode=None
+)
+cli.add_typer(hooks, name="hooks")
+
+Slugs = Annotated[
+    Optional[list[str]],
+    typer.Argument(help="Slugs, globs over slugs, or paths of outputs.", show_default=False),
+]
+Stages = Annotated[Optional[list[str]], typer.Option("--stage", help="Only this stage (repeatable).")]
+States = Annotated[
+    Optional[list[str]], typer.Option("--state", help="Only works in this state (repeatable).")
+]
+Reasons = Annotated[
+    Optional[list[str]], typer.Option("--reason", help="Only works with this reason (repeatable).")
+]
+Categories = Annotated[
+    Optional[list[str]], typer.Option("--category", help="Only failures of this category (repeatable).")
+]
+Config = Annotated[
+    str, typer.Option("--config", help="The configuration, relative to the repository's root.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+Why = Annotated[str, typer.Option("--why", help="The reason, kept with who and when.")]
+
+
+class Push(str, enum.Enum):
+    """When `run` pushes."""
+
+    group = "group"
+    end = "end"
+    never = "never"
+
+
+def app(arguments: Sequence[str]) -> int:
+    """Run the command line; returns the exit code. GitstateErrors pass through."""
+    try:
+        result = typer.main.get_command(cli).main(
+            list(arguments), prog_name="gitstate", standalone_mode=False
+        )
+    except click.exceptions.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        return 2
+    return result if isinstance(result, int) else 0
+
+
+def _selection(
+    slugs: Optional[list[str]],
+    stages: Optional[list[str]],
+    states: Optional[list[str]] = None,
+    reasons: Optional[list[str]] = None,
+    categories: Optional[list[str]] = None,
+) -> Selection:
+    return Selection(*(tuple(words or ()) for words in (slugs, stages, states, reasons, categories)))
+
+
+@cli.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """A git repository as the record of what a batch of slow or paid work has finished."""
+    if version:
+        print(f"gitstate {__version__}")
+        raise typer.Exit
+
+
+@cli.command()
+def plan(
+    slugs: Slugs = None,
+    stage: Stages = None,
+    state: States = None,
+    reason: Reasons = None,
+    category: Categories = None,
+    config: Config = "gitstate.yaml",
+    json: Json = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 4 if work is due.")] = False,
+    all: Annotated[bool, typer.Option("--all", help="Name every open work, however many.")] = False,
+    out: Annotated[str, typer.Option("--out", help="Save the plan to this file, for `run --plan`.")] = "",
+) -> int:
+    """Show what is done, what is not and why; what `run` would do, and its price. Never touches the network."""
+    from gitstate.commands.clone import Clone
+    from gitstate.commands.plan import plan
+
+    with Clone(config=config) as clone:
+        return plan(
+            clone,
+            selection=_selection(slugs, stage, state, reason, category),
+            as_json=json,
+            exit_code=exit_code,
+            all=all,
+            out=out,
+        )
+
+
+@cli.command()
+def run(
+    slugs: Slugs = None,
+    stage: Stages = None,
+    state: States = None,
+    reason: Reasons = None,
+    category: Categories = None,
+    config: Config = "gitstate.yaml",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Works to do at once.")] = 1,
+    redo: Annotated[
+        bool, typer.Option("--redo", help="Do the selected works again, whatever stands there.")
+    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Take up failed works again.")] = False,
+    limit: Annotated[
+        Optional[int], typer.Option("--limit", min=1, help="Stop after this many works.")
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Neither fetch nor push.")] = False,
+    push: Annotated[Push, typer.Option("--push", help="When to push.")] = Push.group,
+    branch: Annotated[
+        str, typer.Option("--branch", help="Record on this branch instead of the one checked out.")
+    ] = "",
+    plan: Annotated[str, typer.Option("--plan", help="Run exactly this saved plan, or refuse.")] = "",
+    lock_timeout: Annotated[
+        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
+    ] = "0",
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Use sources that are not committed.")
+    ] = False,
+) -> int:
+    """Recover, sync, do what is due, record, sync. Resuming is the default."""
+    from gitstate.commands.run import Options, run
+
+    options = Options(
+        selection=_selection(slugs, stage, state, reason, category),
+        jobs=jobs,
+        redo=redo,
+        retry_failed=retry_failed,
+        limit=limit,
+        offline=offline,
+        push=push.value,
+        branch=branch,
+        plan=plan,
+        lock_timeout=lock_timeout,
+        allow_dirty=allow_dirty,
+    )
+    return run(config, options)
+
+
+@cli.command()
+def status(config: Config = "gitstate.yaml", json: Json = False) -> int:
+    """One screen: counts by group and stage, what is going on, and the last run."""
+    from gitstate.commands.clone import Clone
+    from gitstate.commands.status import status
+
+    with Clone(config=config) as clone:
+        return status(clone, as_json=json)
+
+
+@cli.command()
+def why(
+    what: Annotated[str, typer.Argument(help="A slug, or the path of an output.", show_default=False)],
+    stage: Stages = None,
+    config: Config = "gitstate.yaml",
+    json: Json = False,
+) -> int:
+    """Everything about one slug or path: components then and now, receipts, attempts, spend."""
+    from gitstate.commands.clone import Clone
+    from gitstate.commands.why import why
+
+    with Clone(config=config) as clone:
+        return why(clone, what, tuple(stage or ()), as_json=json)
+
+
+@cli.command()
+def verify(
+    config: Config = "gitstate.yaml",
+    json: Json = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Set aside lines of notes that are not whole.")
+    ] = False,
+) -> int:
+    """Check every promise that can be checked on this clone; for CI."""
+    from gitstate.commands.clone import Clone
+    from gitstate.commands.verify import verify
+
+    with Clone(config=config) as clone:
+        return verify(clone, as_json=json, repair=repair)
+
+
+@cli.command()
+def sync(
+    config: Config = "gitstate.yaml",
+    branch: Annotated[
+        str, typer.Option("--branch", help="Sync this branch instead of the one checked out.")
+    ] = "",
+    lock_timeout: Annotated[
+        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
+    ] = "0",
+) -> int:
+    """Fetch, merge and push: branch and notes."""
+    from gitstate.commands.sync import sync
+
+    return sync(config, branch=branch, lock_timeout=lock_timeout)
+
+
+@cli.command()
+def accept(
+    slugs: Slugs = None,
+    stage: Stages = None,
+    state: States = None,
+    reason: Reasons = None,
+    component: Annotated[
+        Optional[list[str]],
+        typer.Option("--component", help="Only works of which just these components moved."),
+    ] = None,
+    why: Why = "",
+    config: Config = "gitstate.yaml",
+    lock_timeout: Annotated[
+        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
+    ] = "0",
+) -> int:
+    """Bind existing outputs to today's identity, with a receipt that says who and why. Pays nothing."""
+    from gitstate.commands.accept import accept
+
+    selection = _selection(slugs, stage, state, reason)
+    return accept(config, selection, tuple(component or ()), why, lock_timeout)
+
+
+@cli.command()
+def reset(
+    slugs: Slugs = None,
+    stage: Stages = None,
+    state: States = None,
+    reason: Reasons = None,
+    category: Categories = None,
+    why: Why = "",
+    config: Config = "gitstate.yaml",
+    lock_timeout: Annotated[
+        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
+    ] = "0",
+) -> int:
+    """Forget the verdicts against the selected works, so that `run` takes them up again."""
+    from gitstate.commands.reset import reset
+
+    return reset(config, _selection(slugs, stage, state, reason, category), why, lock_timeout)
+
+
+@cli.command()
+def recover(
+    config: Config = "gitstate.yaml",
+    lock_timeout: Annotated[
+        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
+    ] = "0",
+) -> int:
+    """Finish what a killed run left, without starting anything new."""
+    from gitstate.commands.run import recover
+
+    return recover(config, lock_timeout)
+
+
+@cli.command()
+def init(
+    example: Annotated[str, typer.Option("--example", help="Write this example; `list` names them.")] = "",
+    no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Leave the git hooks as they are.")] = False,
+) -> int:
+    """Write a starter, set up fetching of receipts, install the hooks. Safe to repeat."""
+    from gitstate.commands.init import init
+
+    return init(example, hooks=not no_hooks)
+
+
+@cli.command()
+def demo(
+    folder: Annotated[
+        str, typer.Argument(help="Where to make it; a new temporary folder by default.", show_default=False)
+    ] = "",
+) -> int:
+    """The whole story on shipped material, without network, in under a minute; each claim is checked."""
+    from gitstate.commands.demo import demo
+
+    return demo(folder)
+
+
+@hooks.command("install")
+def hooks_install() -> int:
+    """Put the hooks in place, beside those that are there."""
+    from gitstate.commands.hooks import install
+
+    return install()
+
+
+@hooks.command("remove")
+def hooks_remove() -> int:
+    """Take the hooks away and put back what was there before."""
+    from gitstate.commands.hooks import remove
+
+    return remove()
+
+
+@hooks.command("run", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def hooks_run(
+    context: typer.Context, name: Annotated[str, typer.Argument(help="The hook's name, like pre-commit.")]
+) -> int:
+    """Run one hook by hand."""
+    from gitstate.commands.hook import run_hook
+
+    return run_hook([name, *context.args])

@@ -1,0 +1,114 @@
+"""One clone, opened for a command: where it is, how to ask git, what it shows now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from types import TracebackType
+from typing import NamedTuple, Optional
+
+from gitstate.core.derive import Status, derive
+from gitstate.core.snapshot import WorkKey
+from gitstate.core.summary import Summary, from_plain, summarise, to_plain
+from gitstate.edge import lock, snapshot
+from gitstate.edge.attempts import Attempts
+from gitstate.edge.cache import Cache
+from gitstate.edge.git import Git
+from gitstate.edge.objects import Objects
+from gitstate.edge.repo import Repository, find
+from gitstate.edge.snapshot import View, Watch
+from gitstate.edge.sources import fingerprint, uncommitted
+
+CONFIG = "gitstate.yaml"
+
+
+class Answer(NamedTuple):
+    """What `plan` and `status` show people."""
+
+    head: Optional[str]
+    dirty: tuple[str, ...]
+    summary: Summary
+    unknown: int  # lines that a newer gitstate wrote
+
+
+class Clone:
+    """A clone and the processes that serve it; a context manager that ends them."""
+
+    def __init__(self, start: str = ".", config: str = CONFIG, inherit: Sequence[int] = ()) -> None:
+        self.repository: Repository = find(start)
+        self.git = Git(self.repository.root, inherit=inherit)
+        self.objects = Objects(self.git, self.repository)
+        self.cache = Cache(os.path.join(self.repository.state, "cache"))
+        self.config = config
+
+    def __enter__(self) -> Clone:
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self.objects.close()
+
+    def view(self, outputs_from: Optional[str] = None) -> View:
+        """Everything that this clone shows now."""
+        running = self._running()
+        return snapshot.read(
+            self.repository, self.git, self.objects, self.config, running=running, outputs_from=outputs_from
+        )
+
+    def answer(self, now: datetime) -> Answer:
+        """What people are shown; taken from the last answer where nothing that it stands on has changed."""
+        tips = snapshot.tips(self.objects)
+        key = (tuple(tips), self.config)
+        kept = self.cache.load("answer")
+        held = lock.is_held(self.repository.state)
+        if kept is not None and not held and kept["key"] == key and self._still_holds(kept):
+            return Answer(tips.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
+        view = self.view()
+        statuses = derive(view.plan, view.identity, view.snapshot, now)
+        summary = summarise(view.plan, statuses, view.snapshot.receipts.all())
+        unknown = view.receipts.unknown + view.log.unknown
+        if not held and view.tips == tips and not any(stage.ttl for stage in view.plan.workflow.stages):
+            self._keep(key, view, summary, unknown)
+        return Answer(tips.head, view.snapshot.dirty, summary, unknown)
+
+    def _keep(self, key: object, view: View, summary: Summary, unknown: int) -> None:
+        self.cache.save(
+            "answer",
+            {
+                "key": key,
+                "watch": tuple(view.watch),
+                "prints": fingerprint(self.git, self.repository, view.watch.paths, view.watch.globs),
+                "loose": uncommitted(self.git, view.watch.loose),
+                "dirty": view.snapshot.dirty,
+                "summary": to_plain(summary),
+                "unknown": unknown,
+            },
+        )
+
+    def _still_holds(self, kept: dict[str, object]) -> bool:
+        watch = Watch._make(kept["watch"])  # type: ignore[arg-type]
+        return (
+            fingerprint(self.git, self.repository, watch.paths, watch.globs) == kept["prints"]
+            and uncommitted(self.git, watch.loose) == kept["loose"]
+        )
+
+    def _running(self) -> frozenset[WorkKey]:
+        """The works under way, while somebody holds this clone's lock."""
+        if not lock.is_held(self.repository.state):
+            return frozenset()
+        return frozenset(Attempts(self.repository.state).under_way())
+
+
+def utc_now() -> datetime:
+    """The time, for callers to pass on; nothing below them reads the clock."""
+    return datetime.now(timezone.utc)
+
+
+def statuses_of(view: View, now: datetime) -> list[Status]:
+    """The status of every work of a view."""
+    return derive(view.plan, view.identity, view.snapshot, now)

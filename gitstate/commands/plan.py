@@ -1,0 +1,148 @@
+"""`gitstate plan`: what is done, what is not and why; what `run` would do, and its price. Never the network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from gitstate import show
+from gitstate.commands.clone import Answer, Clone, statuses_of, utc_now
+from gitstate.core import select
+from gitstate.core.derive import PROTECTED, Status
+from gitstate.core.identity import work_id
+from gitstate.core.select import Selection
+from gitstate.core.summary import states, summarise
+from gitstate.edge.protect import check_outputs
+from gitstate.edge.repo import RECEIPTS
+from gitstate.edge.snapshot import View, receipts_digest
+from gitstate.errors import UsageError
+
+DUE = 4  # the exit code for "work is due", where it was asked for
+
+
+def plan(
+    clone: Clone,
+    *,
+    selection: Selection = Selection(),
+    as_json: bool = False,
+    exit_code: bool = False,
+    all: bool = False,
+    out: str = "",
+) -> int:
+    """Answer on standard output. Returns 0, or with `exit_code` 4 where something selected is not done."""
+    now = utc_now()
+    if as_json or out or selection:
+        view = clone.view()
+        select.check(selection, view.plan.workflow)
+        statuses = select.choose(selection, statuses_of(view, now))
+        check_outputs(clone.repository, clone.git, statuses)
+        if out:
+            _save(out, to_json(view, statuses))
+        if as_json:
+            print(to_json(view, statuses), end="", flush=True)
+        else:
+            summary = summarise(view.plan, statuses, view.snapshot.receipts.all())
+            unknown = view.receipts.unknown + view.log.unknown
+            _show(Answer(view.tips.head, view.snapshot.dirty, summary, unknown), clone, all)
+        due = any(status.state != "done" for status in statuses) or not statuses
+    else:
+        answer = clone.answer(now)
+        check_outputs(clone.repository, clone.git, answer.summary.open)
+        _show(answer, clone, all)
+        due = bool(answer.summary.open) or not answer.summary.total
+    return DUE if exit_code and due else 0
+
+
+def to_json(view: View, statuses: Sequence[Status]) -> str:
+    """The answer as one line of JSON, the same on every clone that shows the same (P3)."""
+    counts = states(statuses)
+    fields = {
+        "format": 1,
+        "head": view.tips.head,
+        "receipts": receipts_digest(view.receipts),
+        "dirty": list(view.snapshot.dirty),
+        "summary": {
+            "total": len(statuses),
+            "done": counts["done"],
+            "pending": counts["pending"],
+            "running": counts["running"],
+            "failed": counts["failed"],
+            "paused": counts["paused"],
+        },
+        "work": [
+            {
+                "slug": status.slug,
+                "stage": status.stage,
+                "id": work_id(status.slug, status.stage, status.hash) if status.hash else None,
+                "state": status.state,
+                "reason": status.reason,
+                "components": list(status.components),
+                "category": status.category,
+                "outputs": list(status.outputs),
+            }
+            for status in statuses
+        ],
+    }
+    return json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n"
+
+
+def _save(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="ascii", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}.", "Name a file that can be written.") from error
+
+
+def _show(answer: Answer, clone: Clone, all: bool) -> None:
+    summary = answer.summary
+    head = answer.head[:9] if answer.head else "no commit yet"
+    stages = {stage for _, stage, _, _ in summary.counts}
+    show.tell(
+        f"{clone.config} at {head}: {show.number(summary.items, 'item')}, {show.number(len(stages), 'stage')}, "
+        f"{show.number(summary.total, 'work')}, {summary.total - len(summary.open):,} done."
+    )
+    for line in show.plan_lines(summary, all):
+        show.tell(line)
+    if summary.open:
+        show.tell("")
+    for line in _outlook(answer, clone):
+        show.tell(line)
+
+
+def _outlook(answer: Answer, clone: Clone) -> list[str]:
+    """What `run` will do, and what stands in its way."""
+    summary, lines = answer.summary, []
+    if not summary.total:
+        return ["The plan has no items, so there is nothing that could be done."]
+    due = [s for s in summary.open if s.state == "pending" and s.reason not in (*PROTECTED, "missing")]
+    free = [s for s in summary.open if s.state == "pending" and s.reason == "missing"]
+    left = [s for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED]
+    if due or free:
+        parts = []
+        if due:
+            parts.append(f"do {show.number(len(due), 'work')}: {show.price_of(summary, due)}")
+        if free:
+            parts.append(f"restore {len(free):,} from git")
+        lines.append(f"`gitstate run` will {'; '.join(parts)}.")
+    if left:
+        lines.append(
+            f"{show.number(len(left), 'work')} will be left alone. Look closer: gitstate why {show.safe(left[0].slug)}"
+        )
+    if not summary.open:
+        lines.append("Everything is done.")
+    if answer.dirty:
+        shown = ", ".join(map(show.safe, answer.dirty[:5])) + (" …" if len(answer.dirty) > 5 else "")
+        lines.append(
+            f"Not committed as it stands: {shown}. `gitstate run` wants it committed, or --allow-dirty."
+        )
+    if answer.unknown:
+        lines.append(
+            f"{show.number(answer.unknown, 'line')} in the notes come from a newer gitstate and do not count here. "
+            "Upgrade before you run."
+        )
+    if any(status.reason == "unverified" for status in summary.open) and not clone.objects.resolve(RECEIPTS):
+        lines.append(
+            "No receipts are here: if another clone made these files, fetch them with `gitstate sync`."
+        )
+    return lines

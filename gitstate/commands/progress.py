@@ -1,0 +1,82 @@
+"""What a person sees while `run` works: one living line on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from gitstate import show
+from gitstate.commands.session import Settled
+
+
+class Progress:
+    """Counts what this run does; writes to standard error."""
+
+    def __init__(self, total: int, jobs: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.total, self.jobs, self.clock = total, jobs, clock
+        self.began = clock()
+        self.done = self.failed = self.restored = self.left = 0
+        self.seconds = 0.0  # of commands, which -j runs side by side
+        self.usd = 0.0
+        self.running = 0
+        self.live = sys.stderr.isatty()
+
+    def settled(self, work: Settled, name: str) -> None:
+        """One attempt has ended and is recorded."""
+        usd = work.facts.get("usd")
+        self.usd += usd if isinstance(usd, (int, float)) else 0.0
+        if work.how == "done":
+            self.done += 1
+            self.seconds += work.seconds
+            self._say(show.done_line(name, work.intent.outputs, work.seconds, usd, self._counter()))
+        elif work.how == "failed" and work.failed is not None:
+            self.failed += 1
+            self._say(show.failed_line(name, work.failed))
+        elif work.how == "kept":
+            self._say(show.kept_line(name))
+        else:
+            self.left += 1
+            self._say(show.in_the_way_line(name, work.paths))
+
+    def restored_works(self, names: list[str]) -> None:
+        """Works whose content was still in git."""
+        self.restored += len(names)
+        for name in names:
+            self._say(f"= {show.safe(name)}  restored from git, nothing paid")
+
+    def story(self, line: str) -> None:
+        """Something else that is worth a line."""
+        self._say(line)
+
+    def tick(self) -> None:
+        """Bring the living line up to date."""
+        if self.live:
+            print(f"\r\033[K{self._status()}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Take the living line away."""
+        if self.live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def _say(self, line: str) -> None:
+        self.end()
+        print(line, file=sys.stderr, flush=True)
+        self.tick()
+
+    def _counter(self) -> str:
+        return f"{self.done + self.failed + self.left}/{self.total}"
+
+    def _status(self) -> str:
+        finished = self.done + self.failed
+        elapsed = self.clock() - self.began
+        parts = [f"{show.bar(finished + self.left, self.total)} {self._counter()}", f"{self.running} running"]
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        if finished and elapsed > 0:
+            # By this run's own work alone: what was restored or skipped says nothing about the rest.
+            left = (self.total - finished - self.left) * elapsed / finished
+            parts += [f"{60 * finished / elapsed:.1f} a minute", f"{show.duration(left)} left"]
+        if self.usd:
+            parts.append(f"{show.money(self.usd)} spent")
+        return "  ".join(parts)

@@ -1,0 +1,81 @@
+"""What the start of every run does about a run that died (design section 6, the table)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from gitstate import show
+from gitstate.commands.session import Judged, Session, Settled, lost_line
+from gitstate.core.identity import work_id
+from gitstate.core.receipt import LogLine
+from gitstate.edge.attempts import Attempt
+
+
+def recover(session: Session) -> list[Settled]:
+    """Finish every attempt on record: promote and record what was spooled, forget what was not.
+
+    Pays nothing, says what it did in one line each, and may itself be killed anywhere. Returns how the
+    attempts with a response ended; those whose place is taken stay in the spool.
+    """
+    found = session.attempts.all()
+    _sweep(session, found)
+    spooled: list[Judged] = []
+    lost: list[tuple[str, LogLine]] = []
+    for attempt in found:
+        if attempt.spooled is None:
+            lost.append(lost_line(session, attempt.intent))
+        else:
+            spooled.append(session.judge(attempt.intent, attempt.spooled))
+    if lost:
+        session.record({}, (), lost, [])
+        for attempt in found:
+            if attempt.spooled is None:
+                session.attempts.remove(attempt.intent.attempt)
+                show.story(
+                    f"Recovered {_name(attempt)}: it died before its answer came; it is pending again."
+                )
+    settled = session.settle(spooled) if spooled else []
+    for work in settled:
+        show.story(_line(work))
+    session.judge_again(
+        session.statuses[key].item
+        for work in settled
+        if (key := (work.intent.slug, work.intent.stage)) in session.statuses
+    )
+    return settled
+
+
+def _sweep(session: Session, found: list[Attempt]) -> None:
+    """Remove the temporary files that the attempts on record may have made, and what no record owns of ours."""
+    for attempt in found:
+        for path in attempt.intent.temporaries:
+            full = os.path.join(session.root, path)
+            if os.path.isfile(full) and not os.path.islink(os.path.dirname(full)):
+                os.unlink(full)
+    for path in session.attempts.strays():
+        os.unlink(path)
+    # Private folders of commands that died with their run. Nothing of value: a response is spooled from there.
+    shutil.rmtree(session.scratch, ignore_errors=True)
+    os.makedirs(session.scratch, exist_ok=True)
+
+
+def _name(attempt: Attempt) -> str:
+    intent = attempt.intent
+    return show.safe(work_id(intent.slug, intent.stage, intent.work))
+
+
+def _line(work: Settled) -> str:
+    name = show.safe(work_id(work.intent.slug, work.intent.stage, work.intent.work))
+    if work.how == "done":
+        return f"Recovered {name}: its answer had arrived; it is recorded now, nothing was paid again."
+    if work.how == "failed" and work.failed is not None:
+        return (
+            f"Recovered {name}: its answer had arrived and failed: {work.failed.category}/{work.failed.kind}."
+        )
+    if work.how == "kept":
+        return f"Recovered {name}: its answer had arrived, but its inputs changed; kept with a receipt of its own."
+    return (
+        f"Recovered {name}: its answer waits in the spool, because {', '.join(map(show.safe, work.paths))} "
+        "holds content that nobody vouches for. Move that away, and run again."
+    )

@@ -1,0 +1,203 @@
+"""`gitstate run`: recover, sync, do what is due, record, sync. Resuming is the default; there is no flag for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from typing import NamedTuple, Optional
+
+from gitstate import show
+from gitstate.commands.clone import Clone, utc_now
+from gitstate.commands.locked import locked
+from gitstate.commands.loop import Loop
+from gitstate.commands.plan import to_json
+from gitstate.commands.progress import Progress
+from gitstate.commands.recovery import recover as recover_attempts
+from gitstate.commands.restore import restore
+from gitstate.commands.session import Session
+from gitstate.commands.status import LAST_RUN
+from gitstate.commands.syncing import Syncing
+from gitstate.commands.target import Target, target
+from gitstate.core import schedule, select
+from gitstate.core.derive import Status
+from gitstate.core.schedule import Agenda
+from gitstate.core.select import Selection
+from gitstate.edge.protect import check_outputs
+from gitstate.errors import NeedsHuman, UsageError
+
+
+class Options(NamedTuple):
+    """What `run` was asked to do."""
+
+    selection: Selection = Selection()
+    jobs: int = 1
+    redo: bool = False
+    retry_failed: bool = False
+    limit: Optional[int] = None
+    offline: bool = False
+    push: str = "group"  # group, end or never
+    branch: str = ""
+    plan: str = ""
+    lock_timeout: str = "0"
+    allow_dirty: bool = False
+
+
+def run(config: str, options: Options) -> int:
+    """Do what is due. Returns the exit code: 0, 1 (works failed), 3 (works left for a human), 75 or 130."""
+    if options.redo and not options.selection and not options.plan:
+        raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
+    with locked(config, options.lock_timeout) as clone:
+        stop = Stop()
+        with stop:
+            return _run(clone, options, target(clone, options.branch), stop)
+
+
+def recover(config: str, lock_timeout: str) -> int:
+    """Finish what a killed run left. Returns 0, or 3 where something waits for a human."""
+    with locked(config, lock_timeout) as clone:
+        aim = target(clone, "")
+        found = recover_attempts(Session(clone, aim.branch, aim.checked_out))
+    if not found:
+        show.story("Nothing to recover.")
+    return 3 if any(work.how == "in_the_way" for work in found) else 0
+
+
+def _run(clone: Clone, options: Options, aim: Target, stop: Stop) -> int:
+    syncing = Syncing(clone, aim, options.push, options.offline)
+    syncing.begin()
+    session = Session(clone, aim.branch, aim.checked_out)
+    syncing.session = session
+    waiting = {
+        (work.intent.slug, work.intent.stage)
+        for work in recover_attempts(session)
+        if work.how == "in_the_way"
+    }
+    agenda = _agenda(session, options)
+    total = len(agenda.due) + len(agenda.waiting)
+    progress = Progress(total, options.jobs)
+    syncing.progress = progress
+    restored = restore(session, agenda.due, progress)
+    due = [status for status in agenda.due if (status.slug, status.stage) not in restored]
+    due = [status for status in due if (status.slug, status.stage) not in waiting]
+    loop = Loop(session, syncing, progress, options, stop)
+    try:
+        loop.go(due, agenda.waiting)
+    finally:
+        progress.end()
+    syncing.end()
+    return _conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
+
+
+def _agenda(session: Session, options: Options) -> Agenda:
+    """The selected works by what is to be done about them, once nothing stands in the way of doing it."""
+    view = session.view
+    workflow = view.plan.workflow
+    select.check(options.selection, workflow)
+    if not view.plan.items:
+        raise UsageError(
+            "The plan has no items, so there is nothing to do.", f"Add items to {workflow.source.path}."
+        )
+    if view.snapshot.dirty and not options.allow_dirty:
+        names = ", ".join(view.snapshot.dirty[:10]) + (" …" if len(view.snapshot.dirty) > 10 else "")
+        raise UsageError(
+            f"Not committed as it stands: {names}.",
+            "Commit it, so that others can know what shaped the outputs; or use --allow-dirty.",
+        )
+    if view.snapshot.dirty:
+        view.sources.store(view.snapshot.dirty)
+    statuses = list(session.statuses.values())
+    if options.plan:
+        chosen = _saved(options.plan, session, statuses)
+    else:
+        chosen = select.choose(options.selection, statuses)
+    redo = frozenset((s.slug, s.stage) for s in chosen) if options.redo else frozenset()
+    if options.selection:
+        chosen = select.with_upstream(workflow, chosen, statuses)
+    agenda = schedule.agenda(workflow, chosen, redo=redo, retry_failed=options.retry_failed)
+    check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
+    return agenda
+
+
+def _saved(path: str, session: Session, statuses: list[Status]) -> list[Status]:
+    """The works of a saved plan, if the world is still as it was when it was saved."""
+    try:
+        with open(path, encoding="ascii") as file:
+            saved = json.load(file)
+        works = [(work["slug"], work["stage"]) for work in saved["work"]]
+        now = {(status.slug, status.stage): status for status in statuses}
+        chosen = [now[work] for work in works if work in now]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path} is not a saved plan ({error}).", f"Save one: gitstate plan --out {path}"
+        ) from error
+    if json.loads(to_json(session.view, chosen)) != saved:
+        raise NeedsHuman(
+            "The world has moved since this plan was saved, so it is not run.",
+            f"Look again: gitstate plan --out {path}",
+        )
+    return chosen
+
+
+def _conclude(
+    session: Session,
+    agenda: Agenda,
+    progress: Progress,
+    loop: Loop,
+    syncing: Syncing,
+    waiting: int,
+    stop: Stop,
+) -> int:
+    """Say what this run did, keep it for `status`, and find the exit code."""
+    failed = progress.failed + len(agenda.failed)
+    left = len(agenda.protected) + progress.left + waiting
+    code = 130 if stop.is_set() else 1 if failed else 3 if left else 75 if syncing.away else 0
+    fields = {
+        "at": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "done": progress.done,
+        "restored": progress.restored,
+        "failed": progress.failed,
+        "left": left,
+        "seconds": round(progress.clock() - progress.began, 1),
+        "usd": round(progress.usd, 6),
+        "code": code,
+    }
+    for line in show.run_end(fields, agenda, len(agenda.done), loop.unfinished, syncing.away):
+        show.story(line)
+    try:
+        with open(os.path.join(session.clone.repository.state, LAST_RUN), "w", encoding="utf-8") as file:
+            json.dump(fields, file)
+    except OSError:
+        pass  # a convenience for `status`; the record of what is done stands elsewhere
+    return code
+
+
+class Stop:
+    """An orderly end on SIGINT and SIGTERM: nothing new starts, commands are ended, what is finished is recorded.
+
+    A second signal hurries: the commands are killed at once. A context manager that puts the handlers back.
+    """
+
+    def __init__(self) -> None:
+        self.cancel = threading.Event()
+        self.hurry = threading.Event()
+        self._before: dict[int, object] = {}
+
+    def is_set(self) -> bool:
+        """Whether an end was asked for."""
+        return self.cancel.is_set()
+
+    def __enter__(self) -> Stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._asked)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _asked(self, number: int, frame: object) -> None:
+        if self.cancel.is_set():
+            self.hurry.set()
+        self.cancel.set()

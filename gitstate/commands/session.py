@@ -1,0 +1,461 @@
+"""A locked clone at work: attempts begun, responses judged, promoted and recorded in groups.
+
+Everything that `run` and `recover` write goes through here, so that a fresh response and one that a killed
+run left in the spool take the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Optional
+
+from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.core import check, verdict
+from gitstate.core.derive import Status, derive, manifest_of
+from gitstate.core.identity import Manifest, work_id
+from gitstate.core.material import gather
+from gitstate.core.plan import Checks, Stage
+from gitstate.core.receipt import LogLine, Receipt, Verdict, encode
+from gitstate.core.verdict import Failed
+from gitstate.edge import protect
+from gitstate.edge.attempts import Attempts, Intent, Spooled
+from gitstate.edge.files import temp_name, write_whole
+from gitstate.edge.jobs import Jobs, schema_of
+from gitstate.edge.process import Flag, Job, execute
+from gitstate.edge.record import Moved, Record, Recorder
+from gitstate.edge.render import RenderError
+from gitstate.edge.repo import KEEP
+from gitstate.edge.snapshot import View, tips
+
+
+class Judged(NamedTuple):
+    """A response, judged: either the outputs' bytes with the checks passed, or what was wrong."""
+
+    intent: Intent
+    seconds: float
+    facts: dict[str, Any]  # what goes into the receipt or the log: usd, tokens, model
+    outputs: tuple[bytes, ...] = ()
+    checks: tuple[str, ...] = ()
+    failed: Optional[Failed] = None
+
+
+class Settled(NamedTuple):
+    """How one attempt ended, for the story and the counts."""
+
+    how: Literal["done", "failed", "kept", "in_the_way"]
+    intent: Intent
+    seconds: float
+    facts: dict[str, Any]
+    failed: Optional[Failed] = None
+    paths: tuple[str, ...] = ()  # those in the way
+
+
+class Session:
+    """One locked clone, one branch to record on, and what is known of the works while they are done."""
+
+    def __init__(self, clone: Clone, branch: str, checked_out: bool) -> None:
+        self.clone, self.branch, self.checked_out = clone, branch, checked_out
+        self.root = clone.repository.root
+        self.recorder = Recorder(clone.git, clone.repository, clone.objects, branch, checked_out)
+        self.attempts = Attempts(clone.repository.state)
+        self.jobs = Jobs(clone.repository, clone.objects)
+        self.scratch = os.path.join(clone.repository.state, "scratch")
+        self.rejected = os.path.join(
+            clone.repository.state, "rejected"
+        )  # what failed, for a person to look at
+        os.makedirs(self.scratch, exist_ok=True)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the view anew: somebody else may have changed what it stands on."""
+        clone = self.clone
+        self.recorder.look_again()
+        self.tip = clone.objects.resolve(self.branch)
+        outputs_from = None if self.checked_out or self.tip is None else self.tip
+        self.view: View = clone.view(outputs_from)
+        self.tree: dict[str, str] = dict(self.view.snapshot.tree)
+        self.verdicts = dict(self.view.snapshot.verdicts)
+        snapshot = self.view.snapshot._replace(
+            tree=self.tree, verdicts=self.verdicts, dirty=self.view.snapshot.dirty, running=frozenset()
+        )
+        self.view = self.view._replace(snapshot=snapshot)
+        self.stages = {stage.name: stage for stage in self.view.plan.workflow.stages}
+        self.statuses = {(s.slug, s.stage): s for s in statuses_of(self.view, utc_now())}
+        self.staged = protect.staged_changes(clone.git, self.view.tips.head)
+
+    def moved(self) -> bool:
+        """Whether somebody else has moved the branch or the receipts; if so the view is read anew."""
+        now = tips(self.clone.objects)
+        if self.clone.objects.resolve(self.branch) == self.tip and now.head == self.view.tips.head:
+            return False
+        self.refresh()
+        return True
+
+    # --- beginning ------------------------------------------------------------------------------------------------
+
+    def prepare(self, status: Status, redo: bool) -> tuple[Intent, Job] | Settled:
+        """The intent and the job of one due work, or why it cannot begin. Nothing is spent or written."""
+        stage = self.stages[status.stage]
+        view = self.view
+        standing = protect.look(self.clone.repository, self.clone.git, view.snapshot, status, self.staged)
+        manifest = manifest_of(view.plan, view.identity, view.snapshot, status)
+        attempt = new_attempt()
+        intent = Intent(
+            attempt=attempt,
+            slug=status.slug,
+            stage=status.stage,
+            work=manifest.hash,
+            scheme=manifest.scheme,
+            components=manifest.components,
+            outputs=status.outputs,
+            temporaries=tuple(
+                _beside(path, temp_name(attempt, n)) for n, path in enumerate(status.outputs, 1)
+            ),
+            at=_at(),
+            material=gather(view.plan, view.identity, view.snapshot.tree, status.item, stage),
+            before=standing.before,
+        )
+        if standing.foreign and not redo:
+            return Settled("in_the_way", intent, 0.0, {}, paths=standing.foreign)
+        completed = sum(
+            1 for line in view.snapshot.receipts.of(status.slug, status.stage) if line.work == manifest.hash
+        )
+        try:
+            return intent, self.jobs.job(intent, stage, completed)
+        except RenderError as error:
+            failed = verdict.of_rendering(str(error))
+            return self.settle([Judged(intent, 0.0, {}, failed=failed)])[0]
+
+    def work(self, intent: Intent, job: Job, cancel: Flag, hurry: Flag) -> Optional[Judged]:
+        """Do one attempt, in any thread: intent, command, spool, judgement. None if it was cancelled."""
+        if cancel.is_set():
+            return None
+        self.attempts.begin(intent)
+        result = execute(job, cancel, hurry)
+        if result.ended_by == "cancelled":
+            return None
+        facts = {
+            "ended_by": result.ended_by,
+            "code": result.code,
+            "signal": result.signal,
+            "missing": list(result.missing),
+            "said": result.stderr or result.stdout,
+        }
+        spooled = Spooled(result.outputs, round(result.seconds, 3), facts)
+        self.attempts.spool(intent.attempt, spooled)
+        return self.judge(intent, spooled, cancel)
+
+    # --- judging --------------------------------------------------------------------------------------------------
+
+    def judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag] = None) -> Judged:
+        """Hold a response against the checks of its stage. Changes nothing but scratch files."""
+        facts = spooled.facts
+        usage = {name: value for name, value in facts.get("usage", {}).items() if value is not None}
+        failed = verdict.of_ending(
+            facts["ended_by"], facts["code"], facts["signal"], facts["missing"], facts["said"]
+        )
+        stage = self.stages.get(intent.stage)
+        if failed is None:
+            for data in spooled.outputs:  # before the template, which would hide that nothing came
+                _, failure = check.check(data, Checks())
+                failed = failed or (verdict.of_check(*failure) if failure else None)
+        if failed is not None:
+            return Judged(intent, spooled.seconds, usage, failed=failed)
+        try:
+            outputs = self.jobs.outputs(intent, spooled.outputs)
+        except RenderError as error:
+            return Judged(intent, spooled.seconds, usage, failed=verdict.of_rendering(str(error)))
+        passed, failed = self._check(intent, stage, outputs, cancel) if stage else ([], None)
+        return Judged(intent, spooled.seconds, usage, tuple(outputs), tuple(passed), failed)
+
+    def _check(
+        self, intent: Intent, stage: Stage, outputs: Sequence[bytes], cancel: Optional[Flag]
+    ) -> tuple[list[str], Optional[Failed]]:
+        path = stage.check.json_schema
+        schema = schema_of(self.view.sources.text(path)) if path else None
+        passed, failure = check.check(outputs[0], stage.check, schema)
+        if failure is not None:
+            return passed, verdict.of_check(*failure)
+        if stage.check.command is None:
+            return passed, None
+        folder = os.path.join(self.scratch, f"check-{intent.attempt}")
+        file = os.path.join(folder, os.path.basename(intent.outputs[0]))
+        os.makedirs(folder, exist_ok=True)
+        try:
+            with open(file, "wb") as handle:
+                handle.write(outputs[0])
+            command = self.jobs.command(
+                stage.check.command, intent.material, f"{stage.place}: check.command", output=file
+            )
+            env = {"GITSTATE_SLUG": intent.slug, "GITSTATE_STAGE": intent.stage}
+            job = Job(
+                command, env=env, cwd=self.root, outputs=0, timeout=stage.timeout, scratch_parent=self.scratch
+            )
+            result = execute(job, cancel)
+        finally:
+            if os.path.exists(file):
+                os.unlink(file)
+            os.rmdir(folder)
+        if result.ended_by == "exit" and result.code == 0:
+            return [*passed, "command"], None
+        said = (result.stderr or result.stdout).strip()[-2000:] or f"exit code {result.code}"
+        return passed, verdict.of_check("command", f"The check command did not pass: {said}")
+
+    # --- promoting and recording ----------------------------------------------------------------------------------
+
+    def settle(self, group: Sequence[Judged]) -> list[Settled]:
+        """Promote and record a group of judged responses; one barrier for all of them.
+
+        When this returns, what it says is done is on the disk, and nothing of it can be lost. Raises what the
+        recorder raises where nothing could be recorded; the responses are then safe in the spool.
+        """
+        self.moved()
+        ready: list[Judged] = []
+        settled: dict[str, Settled] = {}
+        kept: list[Judged] = []
+        for judged in group:
+            if judged.failed is not None:
+                settled[judged.intent.attempt] = _settled("failed", judged)
+            elif self._is_current(judged.intent):
+                blocked = self._promote(judged)
+                settled[judged.intent.attempt] = _settled(
+                    "in_the_way" if blocked else "done", judged, blocked
+                )
+                if not blocked:
+                    ready.append(judged)
+            else:
+                settled[judged.intent.attempt] = _settled("kept", judged)
+                kept.append(judged)
+        lost = self._record(ready, kept, [judged for judged in group if judged.failed is not None])
+        for judged, paths in lost:
+            settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
+        for judged in group:
+            how = settled[judged.intent.attempt].how
+            if how == "failed":
+                self.attempts.put_aside(judged.intent.attempt, self.rejected)
+            if how != "in_the_way":
+                self.attempts.remove(judged.intent.attempt)
+        return [settled[judged.intent.attempt] for judged in group]
+
+    def _is_current(self, intent: Intent) -> bool:
+        """Whether the work still has the identity that the attempt began with."""
+        status = self.statuses.get((intent.slug, intent.stage))
+        return status is not None and status.hash == intent.work and status.outputs == intent.outputs
+
+    def _promote(self, judged: Judged) -> tuple[str, ...]:
+        """Put the outputs in their places. Returns the paths that something else has taken meanwhile."""
+        intent = judged.intent
+        if not self.checked_out:
+            return ()
+        blocked = tuple(
+            path
+            for path, before, data in zip(intent.outputs, intent.before, judged.outputs)
+            if not protect.unchanged(self.root, path, before) and protect.content(self.root, path) != data
+        )
+        if blocked:
+            return blocked
+        self.attempts.written(intent.attempt, judged.outputs)
+        for path, temporary, before, data in zip(
+            intent.outputs, intent.temporaries, intent.before, judged.outputs
+        ):
+            standing = protect.content(self.root, path)
+            if standing == data:
+                continue  # put there by the run that died
+            try:
+                name = os.path.basename(temporary)
+                replace = before is not None or standing == b""
+                write_whole(os.path.join(self.root, path), data, name, replace=replace, within=self.root)
+            except FileExistsError:
+                return (path,)
+        return ()
+
+    def _record(
+        self, ready: Sequence[Judged], kept: Sequence[Judged], failed: Sequence[Judged]
+    ) -> list[tuple[Judged, tuple[str, ...]]]:
+        """Record a group. Returns those whose paths somebody else committed meanwhile; they stay in the spool."""
+        blobs = self._blobs(ready, kept)
+        lost: list[tuple[Judged, tuple[str, ...]]] = []
+        while True:
+            receipts = {
+                judged.intent.attempt: _receipt(
+                    judged, blobs[judged.intent.attempt], self._ignored(judged.intent)
+                )
+                for judged in (*ready, *kept)
+            }
+            log = [
+                (manifest_blob(self, judged.intent), _verdict(judged, judged.failed))
+                for judged in failed
+                if judged.failed
+            ]
+            try:
+                self._write(ready, blobs, list(receipts.values()), log)
+            except Moved as error:
+                gone = [judged for judged in ready if set(judged.intent.outputs) & set(error.paths)]
+                if not gone:
+                    raise
+                lost += [(judged, tuple(error.paths)) for judged in gone]
+                ready = [judged for judged in ready if judged not in gone]
+                continue
+            break
+        for judged in kept:
+            self._keep(judged.intent.attempt, blobs[judged.intent.attempt])
+        self._learn(ready, blobs, receipts.values(), log)
+        return lost
+
+    def _blobs(self, ready: Sequence[Judged], kept: Sequence[Judged]) -> dict[str, list[str]]:
+        """The blobs that the outputs become when committed, by attempt; written to the object store."""
+        blobs: dict[str, list[str]] = {}
+        if self.checked_out:
+            paths = [path for judged in ready for path in judged.intent.outputs]
+            found = iter(self.recorder.blobs(paths))
+            for judged in ready:
+                blobs[judged.intent.attempt] = [next(found) for _ in judged.intent.outputs]
+        for judged in kept if self.checked_out else [*ready, *kept]:
+            blobs[judged.intent.attempt] = [
+                self.clone.git.run("hash-object", "-w", "--stdin", "--path", path, stdin=data)
+                .out.decode()
+                .strip()
+                for path, data in zip(judged.intent.outputs, judged.outputs)
+            ]
+        return blobs
+
+    def _write(
+        self,
+        ready: Sequence[Judged],
+        blobs: dict[str, list[str]],
+        receipts: Sequence[Receipt],
+        log: Sequence[tuple[str, LogLine]],
+    ) -> None:
+        outputs = {
+            path: ("100644", blob)
+            for judged in ready
+            for path, blob in zip(judged.intent.outputs, blobs[judged.intent.attempt])
+        }
+        ids = [work_id(j.intent.slug, j.intent.stage, j.intent.work) for j in ready]
+        self.record(outputs, receipts, log, ids)
+
+    def record(
+        self,
+        outputs: dict[str, tuple[str, str]],
+        receipts: Iterable[Receipt],
+        log: Iterable[tuple[str, LogLine]],
+        ids: Sequence[str],
+    ) -> None:
+        """Record outputs, receipts and log lines in one transaction, durably."""
+        notes: dict[str, list[bytes]] = {}
+        for line in receipts:
+            notes.setdefault(line.outputs[0][1], []).append(encode(line))
+        entries: dict[str, list[bytes]] = {}
+        for blob, entry in log:
+            entries.setdefault(blob, []).append(encode(entry))
+        subject = ids[0] if len(ids) == 1 else f"{len(ids)} works"
+        trailers = [f"Gitstate-Work: {name}" for name in ids]
+        commit = self.recorder.record(Record(outputs, notes, entries, f"gitstate: {subject}", trailers))
+        if commit is not None:
+            self.tip = commit
+            if self.checked_out:
+                self.view = self.view._replace(tips=self.view.tips._replace(head=commit))
+
+    def _learn(
+        self,
+        ready: Sequence[Judged],
+        blobs: dict[str, list[str]],
+        receipts: Iterable[Receipt],
+        log: Iterable[tuple[str, LogLine]],
+    ) -> None:
+        """Bring what is known up to date with what was just recorded."""
+        for judged in ready:
+            self.tree.update(zip(judged.intent.outputs, blobs[judged.intent.attempt]))
+        for line in receipts:
+            self.view.snapshot.receipts.add(line.outputs[0][1], line)
+        for _, entry in log:
+            key = (entry.slug, entry.stage, entry.work)
+            category = str(entry.extra["category"])
+            earlier = self.verdicts[key].attempts if key in self.verdicts else ()
+            self.verdicts[key] = Verdict(category, (*earlier, entry.attempt), entry)
+
+    def judge_again(self, items: Iterable[int]) -> list[Status]:
+        """Derive some items' statuses anew, after something of theirs was recorded."""
+        view = self.view
+        found = derive(view.plan, view.identity, view.snapshot, utc_now(), sorted(set(items)))
+        self.statuses.update({(status.slug, status.stage): status for status in found})
+        return found
+
+    def _ignored(self, intent: Intent) -> tuple[str, ...]:
+        stage = self.stages.get(intent.stage)
+        return stage.ignore if stage else ()
+
+    def forget(self, intent: Intent) -> None:
+        """An attempt ended without an answer, at our own word: it is pending again, what it cost is not known."""
+        if os.path.exists(self.attempts.intent(intent.attempt)):
+            self.record({}, (), [lost_line(self, intent)], [])
+            self.attempts.remove(intent.attempt)
+
+    def _keep(self, attempt: str, blobs: Sequence[str]) -> None:
+        """Hold blobs that no branch has by local refs, so that git's clean-up cannot eat them."""
+        for number, blob in enumerate(blobs, 1):
+            self.clone.git.run("update-ref", f"{KEEP}/{attempt}-{number}", blob)
+
+
+def new_attempt() -> str:
+    """A fresh attempt id: when, and 40 random bits."""
+    return f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(5)}"
+
+
+def _at() -> str:
+    return utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _beside(path: str, name: str) -> str:
+    """The path of a file called `name` in the same folder as `path`."""
+    return f"{folder}/{name}" if (folder := path.rpartition("/")[0]) else name
+
+
+def _settled(
+    how: Literal["done", "failed", "kept", "in_the_way"], judged: Judged, paths: tuple[str, ...] = ()
+) -> Settled:
+    return Settled(how, judged.intent, judged.seconds, judged.facts, judged.failed, paths)
+
+
+def _receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str] = ()) -> Receipt:
+    intent = judged.intent
+    extra: dict[str, Any] = {"seconds": judged.seconds, **judged.facts, "checks": list(judged.checks)}
+    if ignored:
+        extra["ignored"] = list(ignored)
+    return Receipt(
+        work=intent.work,
+        kind="done",
+        slug=intent.slug,
+        stage=intent.stage,
+        attempt=intent.attempt,
+        at=_at(),
+        components=intent.components,
+        outputs=tuple(zip(intent.outputs, blobs)),
+        scheme=intent.scheme,
+        extra=extra,
+    )
+
+
+def _verdict(judged: Judged, failed: Failed) -> LogLine:
+    intent = judged.intent
+    extra = {
+        "category": failed.category,
+        "rule": failed.kind,
+        "evidence": failed.evidence,
+        "seconds": judged.seconds,
+        **judged.facts,
+    }
+    return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, _at(), extra)
+
+
+def lost_line(session: Session, intent: Intent) -> tuple[str, LogLine]:
+    """The log's line on an attempt that ended without an answer, and the object that it goes on."""
+    line = LogLine(intent.work, "lost", intent.slug, intent.stage, intent.attempt, _at())
+    return manifest_blob(session, intent), line
+
+
+def manifest_blob(session: Session, intent: Intent) -> str:
+    """The object that the log's lines on an attempt's work hang on."""
+    return session.clone.objects.oid("blob", Manifest(intent.components, intent.scheme).encoded)

@@ -1,0 +1,86 @@
+"""`gitstate status`: one screen with the counts by group and stage, what is going on, and the last run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from gitstate import show
+from gitstate.commands.clone import Answer, Clone, utc_now
+from gitstate.core.derive import STATES
+from gitstate.edge import lock
+
+LAST_RUN = "last-run.json"
+
+
+def status(clone: Clone, *, as_json: bool = False) -> int:
+    """Answer on standard output; always 0."""
+    answer = clone.answer(utc_now())
+    rows = counts(answer)
+    holder = lock.holder(clone.repository.state) if lock.is_held(clone.repository.state) else None
+    last = last_run(clone.repository.state)
+    if as_json:
+        fields = {
+            "format": 1,
+            "head": answer.head,
+            "total": answer.summary.total,
+            "counts": [{"group": group, "stage": stage, **row} for (group, stage), row in rows.items()],
+            "running": holder,
+            "last_run": last,
+        }
+        print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
+        return 0
+    for line in _screen(clone, answer, rows):
+        show.tell(line)
+    if holder is not None:
+        show.tell(f"A run is going on here: {show.holder(holder)}.")
+    if last is not None:
+        show.tell(f"Last run: {show.run_summary(last)}")
+    return 0
+
+
+def counts(answer: Answer) -> dict[tuple[str, str], dict[str, int]]:
+    """Works by (group, stage), then by state."""
+    rows: dict[tuple[str, str], dict[str, int]] = {}
+    for (group, stage, state, _), number in answer.summary.counts.items():
+        row = rows.setdefault((group, stage), dict.fromkeys(STATES, 0))
+        row[state] += number
+    return rows
+
+
+def last_run(state: str) -> Optional[dict[str, Any]]:
+    """What the last run on this clone did; None if there was none or its note is not readable."""
+    try:
+        with open(os.path.join(state, LAST_RUN), encoding="utf-8") as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _screen(clone: Clone, answer: Answer, rows: Mapping[tuple[str, str], Mapping[str, int]]) -> list[str]:
+    summary = answer.summary
+    head = answer.head[:9] if answer.head else "no commit yet"
+    done = summary.total - len(summary.open)
+    share = f" ({100 * done // summary.total} %)" if summary.total else ""
+    lines = [f"{clone.config} at {head}: {done:,} of {show.number(summary.total, 'work')} done{share}."]
+    if not rows:
+        return lines
+    states = [state for state in STATES if state == "done" or any(row[state] for row in rows.values())]
+    grouped = any(group for group, _ in rows)
+    cells = [[*(["group"] if grouped else []), "stage", *states, ""]]
+    for (group, stage), row in rows.items():
+        total = sum(row.values())
+        cells.append(
+            [
+                *([show.safe(group) or "-"] if grouped else []),
+                show.safe(stage),
+                *[f"{row[state]:,}" for state in states],
+                show.bar(row["done"], total),
+            ]
+        )
+    first = 2 if grouped else 1
+    lines += ["", *(f"  {line}" for line in show.table(cells, right=range(first, first + len(states)))), ""]
+    return lines

@@ -1,0 +1,18 @@
+"""`gitstate sync`: fetch, merge, push; branch and notes."""
+
+from __future__ import annotations
+
+from gitstate import show
+from gitstate.commands.locked import locked
+from gitstate.commands.target import target
+from gitstate.edge import sync as edge
+
+
+def sync(config: str, *, branch: str = "", lock_timeout: str = "0") -> int:
+    """Bring this clone and its remote together. Returns 0; what stands in the way is raised."""
+    with locked(config, lock_timeout) as clone:
+        aim = target(clone, branch)
+        outcome = edge.sync(clone.git, clone.repository, clone.objects, aim.branch)
+        for line in show.sync_lines(outcome, aim.branch.removeprefix("refs/heads/")):
+            show.tell(line)
+    return 0

@@ -1,0 +1,103 @@
+"""When a run meets its remote: before it looks, after what it records, at the end. And what if it is away."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Optional
+
+from gitstate import show
+from gitstate.commands.clone import Clone
+from gitstate.commands.target import Target
+from gitstate.edge import remote, sync
+from gitstate.edge.git import DURABLE
+from gitstate.edge.sync import Outcome
+from gitstate.errors import ComeBackLater
+
+if TYPE_CHECKING:
+    from gitstate.commands.progress import Progress
+    from gitstate.commands.session import Session
+
+PAUSE = 10.0  # seconds between pushes: hosts limit them to a few a minute
+
+
+class Syncing:
+    """The meetings of one run with its remote. `away` says that results wait here for a remote out of reach."""
+
+    def __init__(self, clone: Clone, aim: Target, push: str, offline: bool) -> None:
+        self.clone, self.aim, self.push, self.offline = clone, aim, push, offline
+        self.away = False
+        self.session: Optional[Session] = None
+        self.progress: Optional[Progress] = None
+        self._there = remote.pick(clone.git, aim.branch)
+        self._pushed: Optional[float] = None
+        self._unpushed = True  # what an earlier run may have left here
+
+    def begin(self) -> None:
+        """Fetch and merge before anything is looked at.
+
+        Raises ComeBackLater where the remote is away and outputs stand here whose receipts were never fetched:
+        going on could pay for them again.
+        """
+        if self._there is not None:
+            try:
+                self._sync(push=False)
+            except ComeBackLater as error:
+                self.away = True
+                if not remote.fetched_before(self.clone.git, self._there) and self._outputs_stand():
+                    raise ComeBackLater(
+                        f"The receipts of {self._there.name} were never fetched here, and it is out of reach: {error.message}",
+                        "Run again when it is back; going on now could pay again for what is finished.",
+                    ) from error
+                self._say(
+                    f"{self._there.name} is out of reach; going on here. Results stay safe in this clone."
+                )
+        if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
+            self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
+
+    def recorded(self) -> bool:
+        """A group was recorded: push it, if it is time. Returns whether something came from the remote."""
+        self._unpushed = True
+        now = time.monotonic()
+        if self.push != "group" or (self._pushed is not None and now - self._pushed < PAUSE):
+            return False
+        return self._deliver()
+
+    def end(self) -> None:
+        """Push what was not pushed yet."""
+        if self._unpushed and self.push != "never":
+            self._deliver()
+
+    def _deliver(self) -> bool:
+        if self._there is None or self.offline:
+            return False
+        try:
+            outcome = self._sync(push=True)
+        except ComeBackLater as error:
+            self.away = True
+            self._say(f"Not pushed yet: {error.message.splitlines()[0]} Results are safe here.")
+            return False
+        finally:
+            self._pushed = time.monotonic()
+        self.away = self._unpushed = False
+        if outcome.users_commits:
+            self._say(
+                f"Pushed {show.number(outcome.users_commits, 'commit')} of your own along with the results."
+            )
+        return any(outcome.came) or bool(outcome.replaced)
+
+    def _sync(self, push: bool) -> Outcome:
+        clone = self.clone
+        return sync.sync(
+            clone.git, clone.repository, clone.objects, self.aim.branch, push=push, offline=self.offline
+        )
+
+    def _outputs_stand(self) -> bool:
+        """Whether any output of the plan is committed here."""
+        view = self.clone.view()
+        return any(path in view.tree.files for row in view.plan.outputs for stage in row for path in stage)
+
+    def _say(self, line: str) -> None:
+        if self.progress is not None:
+            self.progress.story(line)
+        else:
+            show.story(line)

@@ -1,0 +1,199 @@
+"""`gitstate verify`: every promise that can be checked on this clone, checked; for CI and for doubters."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gitstate import show
+from gitstate.commands.accept import who
+from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.locked import locked
+from gitstate.core.check import check
+from gitstate.core.derive import Status
+from gitstate.core.receipt import Unreadable, aside, decode_log, decode_receipt, digest, set_aside
+from gitstate.edge import notes
+from gitstate.edge.attempts import Attempts
+from gitstate.edge.files import is_temp
+from gitstate.edge.jobs import schema_of
+from gitstate.edge.record import Record, Recorder
+from gitstate.edge.repo import LOG, RECEIPTS
+from gitstate.edge.snapshot import View
+from gitstate.errors import CorruptState
+
+
+class Finding(NamedTuple):
+    """One thing that is not as it should be, or that somebody should know."""
+
+    level: str  # "error": a promise does not hold; "note": worth knowing
+    subject: str  # a path, a blob, a work
+    message: str
+
+
+def verify(clone: Clone, *, as_json: bool = False, repair: bool = False) -> int:
+    """Returns 0 if all holds, 1 if not, 3 where state cannot be read."""
+    if repair:
+        _repair(clone.config)
+    try:
+        broken = [Finding("error", f"note on {found.blob}", found.message) for found in _broken_lines(clone)]
+        found = broken or list(_findings(clone, clone.view()))
+        code = 3 if broken else 1 if any(finding.level == "error" for finding in found) else 0
+    except CorruptState as error:
+        found, code = [Finding("error", "state", str(error))], 3
+    if as_json:
+        fields = {"format": 1, "holds": code == 0, "findings": [finding._asdict() for finding in found]}
+        print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
+        return code
+    for finding in found:
+        show.tell(f"{finding.level}: {show.safe(finding.subject)}: {show.safe(finding.message)}")
+    errors = sum(finding.level == "error" for finding in found)
+    show.tell(
+        "Everything that can be checked here holds." if not errors else f"{show.number(errors, 'finding')}."
+    )
+    return code
+
+
+def _findings(clone: Clone, view: View) -> Iterator[Finding]:
+    statuses = statuses_of(view, utc_now())
+    yield from _receipts(view)
+    yield from _outputs(clone, view, statuses)
+    yield from _strays(clone, view)
+    yield from _orphans(view)
+
+
+def _receipts(view: View) -> Iterator[Finding]:
+    for blob, line in view.snapshot.receipts.misplaced():
+        yield Finding(
+            "error",
+            f"note on {blob}",
+            f"a receipt of {line.slug}/{line.stage} names another blob; it never counts",
+        )
+    if view.receipts.unknown:
+        yield Finding(
+            "note",
+            "receipts",
+            f"{view.receipts.unknown} lines come from a newer gitstate; they do not count here",
+        )
+
+
+def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Finding]:
+    """P1 and P7 on what is committed: no output is empty, gone from the store, or fails its stage's checks."""
+    stages = {stage.name: stage for stage in view.plan.workflow.stages}
+    for status in statuses:
+        for path in status.outputs:
+            if view.tree.files.get(path) == view.snapshot.empty:
+                yield Finding("error", path, "an empty file stands where an output belongs")
+            elif path in view.tree.others:
+                yield Finding("error", path, "is not a regular file, and outputs are")
+    done = [status for status in statuses if status.state == "done"]
+    contents = clone.objects.read_many([view.snapshot.tree[status.outputs[0]] for status in done])
+    schemas = {
+        name: schema_of(view.sources.text(stage.check.json_schema)) if stage.check.json_schema else None
+        for name, stage in stages.items()
+    }
+    missing = 0
+    for status, content in zip(done, contents):
+        if content is None:
+            missing += 1
+            continue
+        _, failure = check(content[1], stages[status.stage].check, schemas[status.stage])
+        if failure is not None:
+            # A human's edit is respected, and still nobody should be surprised by it.
+            level = "note" if status.reason in ("edited", "accepted") else "error"
+            yield Finding(level, status.outputs[0], f"fails the check {failure.kind}: {failure.message}")
+    if missing:
+        yield Finding(
+            "note", "outputs", f"the content of {missing} outputs is not in this clone, and was not checked"
+        )
+
+
+def _strays(clone: Clone, view: View) -> Iterator[Finding]:
+    """Temporary files of ours that no attempt on record owns, in the tree and in the outputs' folders."""
+    attempts = Attempts(clone.repository.state)
+    owned = {path for attempt in attempts.all() for path in attempt.intent.temporaries}
+    for path in view.tree.files:
+        if is_temp(path.rpartition("/")[2]):
+            yield Finding("error", path, "a temporary file of gitstate's is committed; remove it: git rm")
+    folders = {path.rpartition("/")[0] for row in view.plan.outputs for stage in row for path in stage}
+    for folder in sorted(folders):
+        try:
+            names = os.listdir(os.path.join(clone.repository.root, folder))
+        except OSError:
+            continue
+        for name in names:
+            path = f"{folder}/{name}" if folder else name
+            if is_temp(name) and path not in owned and path not in view.tree.files:
+                yield Finding("error", path, "a temporary file that no attempt on record owns; remove it")
+    for attempt in attempts.all():
+        words = "answer waits in the spool" if attempt.spooled else "attempt was begun"
+        yield Finding(
+            "note",
+            f"{attempt.intent.slug}/{attempt.intent.stage}",
+            f"an {words}; `gitstate recover` settles it",
+        )
+    for stray in attempts.strays():
+        yield Finding("note", stray, "belongs to no attempt; `gitstate recover` removes it")
+
+
+def _orphans(view: View) -> Iterator[Finding]:
+    """Committed outputs of slugs that the plan no longer holds: listed, never touched."""
+    slugs = {(item.slug, stage.name) for item in view.plan.items for stage in view.plan.workflow.stages}
+    planned = {path for row in view.plan.outputs for stage in row for path in stage}
+    at: dict[str, str] = {}
+    for path, blob in view.tree.files.items():
+        if path not in planned:
+            at.setdefault(blob, path)
+    for line in view.snapshot.receipts.all():
+        path = at.get(line.outputs[0][1])
+        if path is not None and (line.slug, line.stage) not in slugs:
+            yield Finding(
+                "note", path, f"an output of {line.slug}/{line.stage}, which the plan no longer holds"
+            )
+
+
+class _Broken(NamedTuple):
+    ref: str
+    blob: str  # that the note is on
+    line: bytes  # empty: the whole note cannot be read
+    message: str
+
+
+def _broken_lines(clone: Clone) -> Iterator[_Broken]:
+    """Every line of ours in the notes that is neither whole nor set aside."""
+    for ref, decode in ((RECEIPTS, decode_receipt), (LOG, decode_log)):
+        tree = clone.objects.resolve(f"{ref}^{{tree}}")
+        if tree is None:
+            continue
+        pairs = notes.pairs(clone.git, tree)
+        for (blob, note), content in zip(pairs, clone.objects.read_many([note for _, note in pairs])):
+            if content is None:
+                yield _Broken(
+                    ref, blob, b"", f"its content is not in this clone ({ref}); fetch it: gitstate sync"
+                )
+                continue
+            lines = notes.lines(content[1])
+            known = set_aside(lines)
+            for line in lines:
+                try:
+                    decode(line)
+                except Unreadable as error:
+                    if digest(line) not in known:
+                        yield _Broken(
+                            ref, blob, line, f"a line in {ref} is not whole ({error}); set it aside: --repair"
+                        )
+
+
+def _repair(config: str) -> None:
+    """Set every broken line aside by a line of its own: notes only ever grow, here and everywhere."""
+    with locked(config) as clone:
+        recorder = Recorder(clone.git, clone.repository, clone.objects, None, False)
+        by, at = who(clone), utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        added: dict[str, dict[str, list[bytes]]] = {RECEIPTS: {}, LOG: {}}
+        for broken in _broken_lines(clone):
+            if broken.line:
+                added[broken.ref].setdefault(broken.blob, []).append(aside(broken.line, by, at))
+        recorder.record(Record({}, added[RECEIPTS], added[LOG], "gitstate: set broken lines aside", []))
+    count = sum(len(lines) for notes_ in added.values() for lines in notes_.values())
+    show.story(f"Set {show.number(count, 'broken line')} aside.")

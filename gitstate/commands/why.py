@@ -1,0 +1,117 @@
+"""`gitstate why`: everything about one slug or path: components then and now, receipts, attempts, spend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Optional
+
+from gitstate import show
+from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.core import select
+from gitstate.core.derive import Status, manifest_of
+from gitstate.core.identity import COMPONENTS, work_id
+from gitstate.core.receipt import LogLine, Receipt
+from gitstate.core.select import Selection
+from gitstate.edge.snapshot import View
+
+
+def why(clone: Clone, what: str, stages: Sequence[str] = (), *, as_json: bool = False) -> int:
+    """Explain the works of one slug, or of the slug that an output's path belongs to. Always 0."""
+    view = clone.view()
+    selection = Selection(slugs=(what,), stages=tuple(stages))
+    select.check(selection, view.plan.workflow)
+    works = [_explain(view, status) for status in select.choose(selection, statuses_of(view, utc_now()))]
+    if as_json:
+        print(json.dumps({"format": 1, "work": works}, ensure_ascii=True, separators=(",", ":")), flush=True)
+        return 0
+    for number, work in enumerate(works):
+        if number:
+            show.tell("")
+        for line in show.why_lines(work):
+            show.tell(line)
+    return 0
+
+
+def _explain(view: View, status: Status) -> dict[str, Any]:
+    """What is known of one work, as plain values."""
+    manifest = manifest_of(view.plan, view.identity, view.snapshot, status) if status.hash else None
+    receipts = sorted(view.snapshot.receipts.of(status.slug, status.stage), key=lambda line: line.at)
+    today = manifest.components if manifest else {}
+    earlier = _compared(view, status, receipts)
+    then = earlier.components if earlier else {}
+    log = _log_of(view, status)
+    return {
+        "slug": status.slug,
+        "stage": status.stage,
+        "id": work_id(status.slug, status.stage, status.hash) if status.hash else None,
+        "hash": status.hash,
+        "state": status.state,
+        "reason": status.reason,
+        "category": status.category,
+        "outputs": [{"path": path, "blob": view.snapshot.tree.get(path)} for path in status.outputs],
+        "components": [
+            {
+                "name": name,
+                "now": today.get(name),
+                "then": then.get(name),
+                "moved": today.get(name) != then.get(name),
+            }
+            for name in COMPONENTS
+            if name in today or name in then
+        ],
+        "compared_with": earlier.attempt if earlier else None,
+        "receipts": [_receipt(line) for line in receipts],
+        "log": [_line(line) for line in log],
+        "spend": _spend(receipts, log),
+    }
+
+
+def _compared(view: View, status: Status, receipts: Sequence[Receipt]) -> Optional[Receipt]:
+    """The receipt that today's components are held against: one on the committed content, else the latest."""
+    blob = view.snapshot.tree.get(status.outputs[0])
+    here = [line for line in receipts if line.outputs[0][1] == blob]
+    same = [line for line in here if line.work == status.hash]
+    for candidates in (same, here, receipts):
+        if candidates:
+            return candidates[-1]
+    return None
+
+
+def _log_of(view: View, status: Status) -> list[LogLine]:
+    lines = (LogLine._make(line) for found in view.log.lines.values() for line in found)
+    return sorted(
+        (line for line in lines if (line.slug, line.stage) == (status.slug, status.stage)),
+        key=lambda line: line.at,
+    )
+
+
+def _receipt(line: Receipt) -> dict[str, Any]:
+    return {
+        "kind": line.kind,
+        "work": line.work,
+        "attempt": line.attempt,
+        "at": line.at,
+        "outputs": [list(pair) for pair in line.outputs],
+        **line.extra,
+    }
+
+
+def _line(line: LogLine) -> dict[str, Any]:
+    return {"kind": line.kind, "work": line.work, "attempt": line.attempt, "at": line.at, **line.extra}
+
+
+def _spend(receipts: Sequence[Receipt], log: Sequence[LogLine]) -> dict[str, Any]:
+    """What all attempts took together: those that were accepted, those that failed, and those nobody knows."""
+
+    def total(lines: Sequence[Receipt | LogLine], name: str) -> float:
+        return sum(value for line in lines if isinstance(value := line.extra.get(name), (int, float)))
+
+    verdicts = [line for line in log if line.kind == "verdict"]
+    return {
+        "seconds": total([*receipts, *verdicts], "seconds"),
+        "usd": total([*receipts, *verdicts], "usd"),
+        "accepted": len([line for line in receipts if line.kind == "done"]),
+        "rejected": len(verdicts),
+        "unknown": len([line for line in log if line.kind == "lost"]),
+    }

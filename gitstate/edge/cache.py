@@ -1,0 +1,58 @@
+"""Derived answers kept between commands: keyed by content, checked when read, disposable (P2).
+
+A cache file that is missing, torn, of another version or about something else is as good as absent; nothing
+else in gitstate may depend on one being there. So nothing here is fsynced, and no error of writing is raised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import sys
+from typing import Any, Optional
+
+from blake3 import blake3
+
+from gitstate import __version__
+
+# marshal reads ten times faster than json and, unlike pickle, runs nothing; its format belongs to one Python.
+_MAGIC = f"gitstate cache 1 {__version__} {sys.implementation.cache_tag}\n".encode()
+_DIGEST = 32
+
+
+class Cache:
+    """Plain values (tuples, lists, dicts, text, bytes, numbers, None) by name in one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def load(self, name: str) -> Optional[Any]:
+        """The value last saved under `name`; None if there is none to be trusted."""
+        try:
+            with open(os.path.join(self.folder, name), "rb") as file:
+                content = memoryview(file.read())
+        except OSError:
+            return None
+        start = len(_MAGIC) + _DIGEST
+        if bytes(content[: len(_MAGIC)]) != _MAGIC or len(content) < start:
+            return None
+        # The checksum comes first: marshal must not be fed torn bytes.
+        if blake3(content[start:]).digest() != bytes(content[len(_MAGIC) : start]):
+            return None
+        return marshal.loads(content[start:])
+
+    def save(self, name: str, value: Any) -> None:
+        """Keep `value` under `name`, if that can be done."""
+        payload = marshal.dumps(value)
+        path = os.path.join(self.folder, name)
+        temporary = f"{path}.{os.getpid()}.tmp"
+        with contextlib.suppress(OSError):
+            os.makedirs(self.folder, exist_ok=True)
+            try:
+                with open(temporary, "wb") as file:
+                    file.writelines((_MAGIC, blake3(payload).digest(), payload))
+                os.replace(temporary, path)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)

@@ -1,0 +1,192 @@
+"""From an attempt's material to a job that can run anywhere, and from its response to the output's bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Optional
+
+from blake3 import blake3
+
+from gitstate.core.identity import work_id
+from gitstate.core.material import Files, Material
+from gitstate.core.plan import Command, Stage, Value
+from gitstate.core.values import canonical
+from gitstate.edge.attempts import Intent
+from gitstate.edge.objects import Objects
+from gitstate.edge.process import Job
+from gitstate.edge.render import Renderer, render_command
+from gitstate.edge.repo import Repository
+from gitstate.edge.sources import blob_id
+from gitstate.errors import NeedsHuman
+
+_KEPT = 64 * 1024 * 1024  # bytes of blobs remembered: prompts and shared inputs are read once, not per work
+
+
+class Lazy(Mapping[str, object]):
+    """Values that are made when a prompt or a command first asks for them."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], object]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> object:
+        return self._makers[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+class Jobs:
+    """Makes jobs, and outputs from responses. What it reads are blobs by id: never the checkout's content."""
+
+    def __init__(self, repository: Repository, objects: Objects) -> None:
+        self._repository, self._objects = repository, objects
+        self._blobs: dict[str, bytes] = {}
+        self._size = 0
+        self._renderers: dict[tuple[tuple[str, str], ...], Renderer] = {}
+
+    def job(self, intent: Intent, stage: Stage, completed: int) -> Job:
+        """The job of one attempt. `completed` counts the receipts for this very work.
+
+        Raises RenderError for a prompt or command that this work cannot be rendered for.
+        """
+        material = intent.material
+        prompt = b""
+        if material.prompt is not None:
+            prompt = self._renderer(material).render(material.prompt, self._contents(material)).encode()
+        return Job(
+            command=self.command(stage.run, material, f"{stage.place}: run"),
+            stdin=prompt,
+            env={
+                "GITSTATE_SLUG": intent.slug,
+                "GITSTATE_STAGE": intent.stage,
+                "GITSTATE_WORK_ID": work_id(intent.slug, intent.stage, intent.work),
+                "GITSTATE_ATTEMPT_ID": intent.attempt,
+                "GITSTATE_IDEMPOTENCY_KEY": idempotency_key(
+                    intent.slug, intent.stage, intent.work, completed
+                ),
+            },
+            cwd=self._repository.root,
+            outputs=len(intent.outputs),
+            timeout=stage.timeout,
+            scratch_parent=os.path.join(self._repository.state, "scratch"),
+        )
+
+    def command(self, command: Command, material: Material, what: str, **more: object) -> Command:
+        """A command with the values of one work, `more` added. `what` names it in errors."""
+        return render_command(command, {**self._names(material), **self._paths(material), **more}, what)
+
+    def outputs(self, intent: Intent, response: Sequence[bytes]) -> list[bytes]:
+        """The bytes of the outputs: the response, the first one through the template where there is one.
+
+        Raises RenderError.
+        """
+        material = intent.material
+        if material.template is None:
+            return list(response)
+        context = {**self._contents(material), "response": response[0].decode("utf-8", "replace")}
+        first = self._renderer(material).render(material.template, context).encode()
+        return [first, *response[1:]]
+
+    def content(self, blob: str) -> bytes:
+        """A blob's content. Raises NeedsHuman where this clone does not have it."""
+        if blob not in self._blobs:
+            found = self._objects.read(blob)
+            if found is None:
+                raise NeedsHuman(
+                    f"The content of blob {blob} is not in this clone.",
+                    "Fetch it: git fetch --refetch, or git checkout.",
+                )
+            if self._size + len(found[1]) > _KEPT:
+                self._blobs.clear()
+                self._size = 0
+            self._blobs[blob] = found[1]
+            self._size += len(found[1])
+        return self._blobs[blob]
+
+    def _text(self, blob: str) -> str:
+        return self.content(blob).decode()
+
+    def _renderer(self, material: Material) -> Renderer:
+        key = tuple(sorted(material.sources.items()))
+        if key not in self._renderers:
+            sources = material.sources
+            self._renderers[key] = Renderer(
+                lambda path: self.content(sources[path]) if path in sources else None
+            )
+        return self._renderers[key]
+
+    def _names(self, material: Material) -> dict[str, object]:
+        """The names that prompts and commands share. An item's field never hides one of gitstate's own."""
+        own: dict[str, Value] = {
+            "item": dict(material.item),
+            "model": dict(material.model),
+            "vars": dict(material.vars),
+            "slug": material.item["slug"],
+        }
+        return {**material.item, **own}
+
+    def _contents(self, material: Material) -> dict[str, object]:
+        """What prompts and templates see: other files by their content, as committed."""
+
+        def several(files: Files) -> object:
+            texts = [self._text(blob) for _, blob in files]
+            return texts[0] if len(texts) == 1 else texts
+
+        names = self._names(material)
+        names["needs"] = Lazy({name: partial(several, files) for name, files in material.needs.items()})
+        names["inputs"] = Lazy({path: partial(self._text, blob) for path, blob in material.inputs})
+        if material.file is not None:
+            names["file"] = self.content(material.file[1]).decode("utf-8", "replace")
+        return names
+
+    def _paths(self, material: Material) -> dict[str, object]:
+        """What commands see: other files by a path at which their committed content stands."""
+
+        def several(files: Files) -> object:
+            paths = [self._standing(path, blob) for path, blob in files]
+            return paths[0] if len(paths) == 1 else paths
+
+        needs = Lazy({name: partial(several, files) for name, files in material.needs.items()})
+        paths: dict[str, object] = {"needs": needs}
+        if material.inputs:
+            paths["inputs"] = [self._standing(path, blob) for path, blob in material.inputs]
+        if material.file is not None:
+            paths["file"] = self._standing(*material.file)
+        return paths
+
+    def _standing(self, path: str, blob: str) -> str:
+        """A path at which exactly this blob's content stands: in the working tree, or else in a copy."""
+        full = os.path.join(self._repository.root, path)
+        try:
+            with open(full, "rb") as file:
+                if blob_id(file.read(), self._repository.format) == blob:
+                    return path
+        except OSError:
+            pass  # not checked out here; the copy will do
+        folder = os.path.join(self._repository.state, "material", blob)
+        copy = os.path.join(folder, os.path.basename(path))
+        content = self.content(blob)
+        os.makedirs(folder, exist_ok=True)
+        with open(copy, "wb") as file:
+            file.write(content)
+        return copy
+
+
+def idempotency_key(slug: str, stage: str, hash: str, completed: int) -> str:
+    """A key that is equal over a work's attempts until one completes, and new for a wanted repetition."""
+    value = canonical([slug, stage, hash, completed])
+    return blake3(value, derive_key_context="gitstate idempotency v1").hexdigest(16)
+
+
+def schema_of(content: Optional[bytes]) -> Value:
+    """A JSON Schema's parsed content. Raises ValueError where it is not JSON."""
+    return None if content is None else json.loads(content)

@@ -1,0 +1,136 @@
+"""Looking before anything is paid for or replaced: what stands at an output's path, and who vouches for it (P5)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Optional
+
+from blake3 import blake3
+
+from gitstate.core.derive import Status
+from gitstate.core.snapshot import Snapshot
+from gitstate.edge.git import Git
+from gitstate.edge.repo import Repository
+from gitstate.edge.sources import blob_id
+from gitstate.errors import ConfigError, Place, Problem
+
+
+class Standing(NamedTuple):
+    """What stands at a work's output paths now."""
+
+    before: tuple[
+        Optional[str], ...
+    ]  # BLAKE3 of each file's bytes; None where there is none, or an empty one
+    foreign: tuple[str, ...]  # paths whose bytes neither HEAD nor a receipt of this work vouches for
+
+
+def check_outputs(repository: Repository, git: Git, statuses: Iterable[Status]) -> None:
+    """Raise ConfigError if an output that is still to be made is ignored by git or lies behind a symbolic link."""
+    paths = [path for status in statuses if status.state != "done" for path in status.outputs]
+    problems = [*_linked(repository.root, paths), *_ignored(git, paths)]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _linked(root: str, paths: Sequence[str]) -> Iterable[Problem]:
+    places: set[str] = set()
+    for path in paths:
+        place = path
+        while place and place not in places:
+            places.add(place)
+            place = place.rpartition("/")[0]
+    for place in sorted(places):
+        if os.path.islink(os.path.join(root, place)):
+            yield Problem(
+                Place(place),
+                "is a symbolic link, and an output must not be written through one.",
+                "Put a real folder or file there, or change `output`.",
+            )
+
+
+def _ignored(git: Git, paths: Sequence[str]) -> Iterable[Problem]:
+    if not paths:
+        return
+    names = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
+    done = git.run("check-ignore", "-z", "-v", "--stdin", stdin=names, check=False)
+    fields = done.out.decode("utf-8", "surrogateescape").split("\0")
+    for file, line, pattern, path in zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4]):
+        if pattern.startswith("!"):
+            continue  # a pattern that takes the path out of what is ignored
+        yield Problem(
+            Place(file or "an exclude file", int(line or 0)),
+            f"{pattern!r} makes git ignore the output {path}, so it could never be committed.",
+            "Change the pattern or `output`.",
+        )
+
+
+def look(
+    repository: Repository, git: Git, snapshot: Snapshot, status: Status, staged: Mapping[str, str]
+) -> Standing:
+    """What stands at a work's output paths in the working tree and, by `staged`, in the index."""
+    before: list[Optional[str]] = []
+    foreign = []
+    for path in status.outputs:
+        data = content(repository.root, path)
+        before.append(blake3(data).hexdigest() if data else None)
+        if (data and not _vouched(repository, git, snapshot, status, path, data)) or (
+            path in staged and not _known(snapshot, status, path, staged[path])
+        ):
+            foreign.append(path)
+    return Standing(tuple(before), tuple(foreign))
+
+
+def content(root: str, path: str) -> Optional[bytes]:
+    """The bytes at a path of the working tree; None if there is nothing. Anything but a file counts as bytes."""
+    full = os.path.join(root, path)
+    try:
+        mode = os.lstat(full).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISREG(mode):
+        return b"\0not a regular file"
+    with open(full, "rb") as file:
+        return file.read()
+
+
+def unchanged(root: str, path: str, before: Optional[str]) -> bool:
+    """Whether a path still holds what `look` saw there."""
+    data = content(root, path)
+    return (blake3(data).hexdigest() if data else None) == before
+
+
+def staged_changes(git: Git, head: Optional[str]) -> dict[str, str]:
+    """What the index holds that HEAD does not: path -> blob id, all zero where the file was removed."""
+    if head is None:
+        entries = git.run("ls-files", "-s", "-z").out.decode("utf-8", "surrogateescape").split("\0")
+        return {entry.partition("\t")[2]: entry.split(" ")[1] for entry in entries if entry}
+    fields = git.run("diff-index", "--cached", "-z", "--no-renames", head).out.decode(
+        "utf-8", "surrogateescape"
+    )
+    parts = fields.split("\0")
+    return {path: change.split(" ")[3] for change, path in zip(parts[::2], parts[1::2])}
+
+
+def _vouched(
+    repository: Repository, git: Git, snapshot: Snapshot, status: Status, path: str, data: bytes
+) -> bool:
+    if _known(snapshot, status, path, blob_id(data, repository.format)):
+        return True
+    # A filter may stand between these bytes and the blob that was committed.
+    full = os.path.join(repository.root, path)
+    if os.path.islink(full) or not os.path.isfile(full):
+        return False
+    return _known(snapshot, status, path, git.text("hash-object", "--", path))
+
+
+def _known(snapshot: Snapshot, status: Status, path: str, blob: str) -> bool:
+    """Whether HEAD holds this blob at this path, or a receipt of this work names it for this output."""
+    if snapshot.tree.get(path) == blob or blob == snapshot.empty:
+        return True
+    position = status.outputs.index(path)
+    return any(
+        position < len(receipt.outputs) and receipt.outputs[position][1] == blob
+        for receipt in snapshot.receipts.of(status.slug, status.stage)
+    )

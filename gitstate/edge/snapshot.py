@@ -1,0 +1,386 @@
+"""Reading what a clone shows: the plan, its sources, the committed tree, receipts and log, as plain data.
+
+A handful of git processes whatever the number of works; never the network. What is parsed is kept in caches
+keyed by the content it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Optional, TypeVar
+
+from blake3 import blake3
+
+from gitstate.core import validate
+from gitstate.core.identity import Identity, fill
+from gitstate.core.identity import Sources as SourceIds
+from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Workflow
+from gitstate.core.receipt import (
+    PREFIX,
+    LogLine,
+    Receipt,
+    Unreadable,
+    decode_log,
+    decode_receipt,
+    digest,
+    set_aside,
+    verdicts,
+)
+from gitstate.core.snapshot import Receipts, Snapshot, WorkKey
+from gitstate.edge import notes
+from gitstate.edge.cache import Cache
+from gitstate.edge.git import Git
+from gitstate.edge.objects import Objects
+from gitstate.edge.repo import LOG, RECEIPTS, Repository
+from gitstate.edge.sources import Sources, Tree, blob_id, match, read_tree, uncommitted
+from gitstate.errors import (
+    ConfigError,
+    CorruptState,
+    NeedsHuman,
+    Place,
+    Problem,
+    UsageError,
+)
+
+_Line = TypeVar("_Line", Receipt, LogLine)
+
+
+class Tips(NamedTuple):
+    """The ids that everything is read from: HEAD's commit, the trees of the receipts and of the log."""
+
+    head: Optional[str]
+    receipts: Optional[str]
+    log: Optional[str]
+
+
+class Notes(NamedTuple):
+    """One notes ref, read: the lines by the object that they hang on."""
+
+    lines: Mapping[str, list[Any]]
+    pairs: Mapping[str, str]  # object -> note blobs, for the digest
+    unknown: int  # lines of ours in a format that this version does not know
+
+
+class Watch(NamedTuple):
+    """What to look at again to know that a view still holds while HEAD and the notes stay where they are."""
+
+    paths: tuple[str, ...]  # the sources
+    globs: tuple[str, ...]  # the same in few words, for git
+    loose: tuple[str, ...]  # globs that a file which is not committed yet could match
+
+
+class View(NamedTuple):
+    """All that a command needs to answer."""
+
+    plan: Plan
+    identity: Identity
+    snapshot: Snapshot
+    sources: Sources
+    tree: Tree
+    tips: Tips
+    receipts: Notes
+    log: Notes
+    watch: Watch
+
+
+def tips(objects: Objects, commit: str = "HEAD") -> Tips:
+    """Where the refs stand now."""
+    return Tips(
+        objects.resolve(f"{commit}^{{commit}}"),
+        objects.resolve(f"{RECEIPTS}^{{tree}}"),
+        objects.resolve(f"{LOG}^{{tree}}"),
+    )
+
+
+def read(
+    repository: Repository,
+    git: Git,
+    objects: Objects,
+    config: str,
+    running: frozenset[WorkKey] = frozenset(),
+    at: Optional[Tips] = None,
+    outputs_from: Optional[str] = None,
+) -> View:
+    """The whole view of this clone, or of `at`.
+
+    `config` is the configuration's path; `running` the works under way while the run lock is held;
+    `outputs_from` a branch whose files stand in for those that HEAD does not have.
+    Raises ConfigError, UsageError (no configuration), CorruptState, NeedsHuman (contents not in this clone).
+    """
+    cache = Cache(f"{repository.state}/cache")
+    at = at or tips(objects)
+    tree = read_tree(git, at.head, len(repository.zero))
+    sources = Sources(git, repository, objects, tree)
+    plan = _plan(sources, cache, tree, config)
+    ids, watch = _source_ids(git, plan, sources, tree, repository.format)
+    receipts = read_notes(git, objects, cache, RECEIPTS, at.receipts, decode_receipt)
+    log = read_notes(git, objects, cache, LOG, at.log, decode_log)
+    files = tree.files
+    if outputs_from is not None:
+        files = {**files, **_outputs_of(plan, read_tree(git, outputs_from, len(repository.zero)))}
+    snapshot = Snapshot(
+        head=at.head,
+        format=repository.format,
+        tree=files,
+        empty=blob_id(b"", repository.format),
+        receipts=Receipts(
+            {blob: [Receipt._make(line) for line in lines] for blob, lines in receipts.lines.items()}
+        ),
+        verdicts=verdicts(LogLine._make(line) for lines in log.lines.values() for line in lines),
+        running=running,
+        dirty=tuple(sources.dirty()),
+    )
+    return View(plan, Identity(plan.workflow, ids), snapshot, sources, tree, at, receipts, log, watch)
+
+
+def receipts_digest(notes: Notes) -> str:
+    """A digest over the sorted (object, note) pairs: the same whatever the notes tree looks like (P3)."""
+    pairs = "".join(f"{blob} {note}\n" for blob, note in sorted(notes.pairs.items()))
+    return blake3(pairs.encode()).hexdigest()
+
+
+def _outputs_of(plan: Plan, tree: Tree) -> dict[str, str]:
+    paths = {path for row in plan.outputs for stage in row for path in stage}
+    return {path: blob for path, blob in tree.files.items() if path in paths}
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------
+
+
+def source_paths(workflow: Workflow) -> tuple[list[str], list[str]]:
+    """The files that a workflow names itself, and the globs of files that it may name."""
+    paths = [workflow.path] if workflow.source.kind == "each" else [workflow.path, workflow.source.path]
+    globs = [workflow.source.path] if workflow.source.kind == "each" else []
+    for stage in workflow.stages:
+        paths += [path for path in (stage.prompt, stage.template, stage.check.json_schema) if path]
+        globs += stage.code
+    return paths, globs
+
+
+def _plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> Plan:
+    """The parsed plan; parsing is skipped where the same bytes were parsed before."""
+    text = sources.text(config)
+    if text is None:
+        raise UsageError(
+            f"There is no {config} here.", "Write a starter with `gitstate init`, or name one with --config."
+        )
+    kept = cache.load("plan") or {}
+    if kept.get("config") == (key := blake3(text).digest()) and kept.get("path") == config:
+        workflow = _workflow_from(kept["workflow"])
+    else:
+        from gitstate.edge.config import (
+            read_workflow,  # PyYAML costs 25 ms, which a known configuration need not pay
+        )
+
+        workflow, kept = read_workflow(text, config), {}
+    source = workflow.source
+    if source.kind == "each":
+        listing = match([source.path], tree.files)[source.path]
+        text = "\0".join(listing).encode("utf-8", "surrogateescape")
+    else:
+        found = sources.text(source.path)
+        if found is None:
+            raise ConfigError([Problem(source.place, f"plan: there is no file {source.path}.")])
+        text = found
+    if kept.get("items_key") == (items_key := blake3(text).digest()):
+        return Plan(workflow, tuple(map(Item._make, kept["items"])), kept["outputs"])
+    from gitstate.edge.config import each_items, read_items
+
+    items = each_items(source, listing) if source.kind == "each" else read_items(source, text)
+    plan = validate.plan(workflow, items)
+    cache.save(
+        "plan",
+        {
+            "path": config,
+            "config": key,
+            "workflow": _plain(workflow),
+            "items_key": items_key,
+            "items": [(item.slug, dict(item.fields), item.line, item.file) for item in plan.items],
+            "outputs": plan.outputs,
+        },
+    )
+    return plan
+
+
+def _plain(value: Any) -> Any:
+    """NamedTuples as plain tuples, which is all that a cache keeps."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    if isinstance(value, Mapping):
+        return {name: _plain(inner) for name, inner in value.items()}
+    return value
+
+
+def _workflow_from(plain: Any) -> Workflow:
+    workflow = Workflow._make(plain)
+    stages = []
+    for fields in workflow.stages:
+        stage = Stage._make(fields)
+        stages.append(stage._replace(place=Place._make(stage.place), check=Checks._make(stage.check)))
+    source = PlanSource._make(workflow.source)
+    source = source._replace(place=Place._make(source.place))
+    return workflow._replace(stages=tuple(stages), source=source)
+
+
+def _source_ids(git: Git, plan: Plan, sources: Sources, tree: Tree, format: str) -> tuple[SourceIds, Watch]:
+    """The ids of every file that the plan's identities stand on. Raises ConfigError for those that are not there."""
+    workflow, problems = plan.workflow, []
+    paths, code = source_paths(workflow)
+    wanted: dict[str, tuple[Place, str]] = {}  # glob or path -> where it is asked for, and as what
+    for stage in workflow.stages:
+        for pattern in stage.code:
+            wanted.setdefault(pattern, (stage.place, f"stages.{stage.name}.code"))
+        for pattern in stage.inputs:
+            for item in plan.items if "{" in pattern else plan.items[:1]:
+                wanted.setdefault(fill(pattern, item), (stage.place, f"stages.{stage.name}.inputs"))
+    loose = uncommitted(git, list(wanted))
+    globs = match(wanted, [*tree.files, *loose])
+    for glob, (place, key) in wanted.items():
+        if not globs[glob]:
+            problems.append(
+                Problem(place, f"{key}: no file matches {glob!r}.", "Commit it, or correct the path.")
+            )
+    includes = {}
+    for stage in workflow.stages:
+        for name in ("prompt", "template", "check.json_schema"):
+            path = stage.check.json_schema if name == "check.json_schema" else getattr(stage, name)
+            if path is None:
+                continue
+            if sources.look([path])[path] is None:
+                problems.append(Problem(stage.place, f"stages.{stage.name}.{name}: there is no file {path}."))
+            elif name != "check.json_schema" and b"{%" in (sources.text(path) or b""):
+                from gitstate.edge.render import (
+                    includes as find_includes,  # Jinja costs 60 ms; most sources need none
+                )
+
+                try:
+                    includes[path] = tuple(sorted(find_includes(path, sources.text)))
+                except ConfigError as error:
+                    problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    every = {*paths, *(path for found in globs.values() for path in found)}
+    every.update(path for found in includes.values() for path in found)
+    every.update(item.file for item in plan.items if item.file is not None)
+    patterns = [*paths, *wanted, *(path for found in includes.values() for path in found)]
+    if workflow.source.kind == "each":
+        patterns.append(workflow.source.path)
+    found = sources.look(sorted(every), patterns)
+    gone = [path for path, source in found.items() if source is None]
+    if gone:
+        raise ConfigError(
+            [
+                Problem(
+                    Place(path),
+                    "is committed and not in the working tree.",
+                    f"Bring it back: git restore {path}",
+                )
+                for path in gone
+            ]
+        )
+    ids = {path: f"{format}:{source.blob}" for path, source in found.items() if source}
+    return SourceIds(ids, includes, globs), Watch(tuple(found), tuple(patterns), tuple(wanted))
+
+
+# --- notes ------------------------------------------------------------------------------------------------------
+
+
+def read_notes(
+    git: Git,
+    objects: Objects,
+    cache: Cache,
+    ref: str,
+    tree: Optional[str],
+    decode: Callable[[bytes], Optional[_Line]],
+) -> Notes:
+    """All lines of one notes ref, read in one batch; only what changed since the last reading is read again.
+
+    Raises CorruptState for a line that is not whole, NeedsHuman for notes whose content this clone lacks.
+    """
+    if tree is None:
+        return Notes({}, {}, 0)
+    name = ref.rpartition("/")[2]
+    kept = cache.load(name)
+    if kept is not None and kept[0] == tree:
+        return Notes(kept[1], kept[2], kept[3])
+    pairs = None
+    if kept is not None:
+        pairs = _changed_pairs(git, kept[0], tree, kept[2])
+    if kept is None or pairs is None:
+        kept = (None, {}, {}, 0)
+        pairs = _all_pairs(git, tree)
+    known: dict[str, str] = kept[2]
+    fresh = {blob: note for blob, note in pairs.items() if known.get(blob) != note}
+    lines = {blob: found for blob, found in kept[1].items() if blob in pairs and blob not in fresh}
+    unknown = kept[3]
+    wanted = [note for blobs in fresh.values() for note in blobs.split()]
+    contents = iter(objects.read_many(wanted))
+    for blob, blobs in fresh.items():
+        found: list[tuple[Any, ...]] = []
+        for _ in blobs.split():
+            content = next(contents)
+            if content is None:
+                raise NeedsHuman(
+                    f"The content of {len(wanted)} notes of {ref} is not in this partial clone.",
+                    "Fetch them in one go: gitstate sync",
+                )
+            unknown += _decode_note(content[1], blob, ref, decode, found)
+        lines[blob] = found
+    cache.save(name, (tree, lines, pairs, unknown))
+    return Notes(lines, pairs, unknown)
+
+
+def _decode_note(
+    content: bytes,
+    blob: str,
+    ref: str,
+    decode: Callable[[bytes], Optional[_Line]],
+    found: list[tuple[Any, ...]],
+) -> int:
+    """Add a note's lines to `found` as plain tuples; the number of lines of ours that this version cannot know."""
+    unknown = 0
+    for line in content.split(b"\n"):
+        try:
+            decoded = decode(line)
+        except Unreadable as error:
+            if digest(line) in set_aside(content.split(b"\n")):
+                continue
+            short = ref.rpartition("/")[2]
+            raise CorruptState(
+                f"A line of the note on blob {blob} in {ref} is not whole ({error}).",
+                f"See it: git notes --ref={short} show {blob}. Set it aside: gitstate verify --repair",
+            ) from error
+        if decoded is not None:
+            if tuple(decoded) not in found:
+                found.append(tuple(decoded))
+        elif line.startswith(PREFIX):
+            unknown += 1
+    return unknown
+
+
+def _all_pairs(git: Git, tree: str) -> dict[str, str]:
+    """Object -> note blob. Two notes on one object (at two fan-outs) are both kept, separated by a space."""
+    found: dict[str, str] = {}
+    for blob, note in notes.pairs(git, tree):
+        found[blob] = f"{found[blob]} {note}" if blob in found else note
+    return found
+
+
+def _changed_pairs(git: Git, old: str, new: str, pairs: Mapping[str, str]) -> Optional[dict[str, str]]:
+    """The pairs of `new`, from those of `old` and the difference; None where it must be read whole."""
+    done = git.run("diff-tree", "-r", "-z", "--no-renames", old, new, check=False)
+    if done.code:
+        return None  # the old tree is gone
+    found = dict(pairs)
+    fields = done.out.decode("utf-8", "surrogateescape").split("\0")
+    for change, path in zip(fields[::2], fields[1::2]):
+        _, mode, before, after, _ = change.split(" ")
+        blob = path.replace("/", "")
+        if before.strip("0") and found.get(blob) != before:
+            return None  # an object with two notes: too rare to be clever about
+        found.pop(blob, None)
+        if after.strip("0") and mode.startswith("100"):
+            if blob in found or len(blob) != len(after) or blob.strip("0123456789abcdef"):
+                return None
+            found[blob] = after
+    return found

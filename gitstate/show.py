@@ -1,0 +1,308 @@
+"""States and events as text: the one place with wording for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any, Optional
+
+from gitstate.core.derive import Status
+from gitstate.core.schedule import Agenda
+from gitstate.core.summary import Estimate, Summary, estimate
+from gitstate.core.verdict import Failed
+
+if TYPE_CHECKING:
+    from gitstate.edge.sync import Amount, Outcome
+
+_MARKS = {  # reason -> (sign, colour, what `run` does about it)
+    "new": ("+", "32", "to be made"),
+    "stale": ("~", "33", "to be made again"),
+    "missing": ("=", "36", "file gone; restored from git for nothing where its content is still there"),
+    "expired": ("~", "33", "older than its stage's ttl; to be made again"),
+    "upstream": (".", "2", "after what they need"),
+    "edited": ("!", "35", "changed by hand, and stale; left alone"),
+    "unverified": ("?", "35", "a file without any receipt; left alone"),
+    "failed": ("x", "31", "failed before; left alone"),
+    "running": (">", "34", "under way"),
+}
+_ORDER = tuple(_MARKS)
+_SHOWN = 4  # slugs named on a line
+
+
+def paint(text: str, code: str, file: Optional[IO[str]] = None) -> str:
+    """`text` in a colour where `file` is a terminal and NO_COLOR is not set."""
+    stream = file or sys.stdout
+    if not code or os.environ.get("NO_COLOR") or not stream.isatty():
+        return text
+    return f"\033[{code}m{text}\033[0m"
+
+
+def safe(text: str) -> str:
+    """`text` without control characters: what is printed must not drive the terminal."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def number(count: int, word: str, plural: str = "") -> str:
+    """A count with its noun: "1 work", "12 works"."""
+    return f"{count:,} {word if count == 1 else plural or word + 's'}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: "0.4 s", "41 s", "23 min", "5 h 10 min"."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours < 48 else f"{hours / 24:.1f} days"
+
+
+def money(usd: float) -> str:
+    """US dollars, with more digits where there is little of it."""
+    return f"${usd:,.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
+
+
+def cost(price: Estimate) -> str:
+    """What works will probably cost, in words."""
+    if price.seconds is None and price.usd is None:
+        return "no receipts yet to say how long it takes or what it costs"
+    parts = []
+    if price.seconds is not None:
+        parts.append(f"about {duration(price.seconds)} of work")
+    if price.usd is not None:
+        parts.append(f"about {money(price.usd)}")
+    words = ", ".join(parts) + " by the receipts so far"
+    if price.unknown:
+        words += f" ({number(price.unknown, 'work')} of a kind not seen yet left out)"
+    return words
+
+
+def names(statuses: Sequence[Status], all: bool = False) -> str:
+    """The slugs of some works on one line, the first few unless `all`."""
+    slugs = list(dict.fromkeys(safe(status.slug) for status in statuses))
+    if all or len(slugs) <= _SHOWN + 1:
+        return ", ".join(slugs)
+    return f"{', '.join(slugs[:_SHOWN])} … {len(slugs) - _SHOWN:,} more"
+
+
+def grouped(works: Iterable[Status]) -> dict[tuple[str, str, tuple[str, ...], str], list[Status]]:
+    """Open works by (heading, stage, moved components, category), in the order in which they are shown."""
+    found: dict[tuple[str, str, tuple[str, ...], str], list[Status]] = {}
+    for status in works:
+        heading = status.state if status.state in ("failed", "paused", "running") else str(status.reason)
+        key = (heading, status.stage, status.components, status.category or "")
+        found.setdefault(key, []).append(status)
+    return dict(
+        sorted(found.items(), key=lambda pair: _ORDER.index(pair[0][0]) if pair[0][0] in _MARKS else 99)
+    )
+
+
+def plan_lines(summary: Summary, all: bool = False) -> list[str]:
+    """The body of `plan`: what is open, by reason, and what moved."""
+    lines: list[str] = []
+    heading = ""
+    width = max((len(status.stage) for status in summary.open), default=0)
+    for (reason, stage, components, category), works in grouped(summary.open).items():
+        sign, colour, action = _MARKS.get(reason, ("-", "", ""))
+        if reason != heading:
+            total = sum(len(group) for key, group in grouped(summary.open).items() if key[0] == reason)
+            lines += ["", paint(f"{sign} {reason} {total:,}", colour) + f"  ({action})"]
+            heading = reason
+        moved = f"  {', '.join(components)} moved:" if components else ""
+        failed = f"  {category}:" if category else ""
+        lines.append(
+            f"    {safe(stage):<{width}}  {len(works):>6,} {moved}{failed}  {names(works, all)}".rstrip()
+        )
+    return lines
+
+
+def price_of(summary: Summary, works: Iterable[Status]) -> str:
+    """What some open works will probably cost, in words."""
+    return cost(estimate(works, summary.prices))
+
+
+def table(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Rows as aligned columns; the columns in `right` are aligned to the right."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    return [
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def tell(line: str, file: Optional[IO[str]] = None) -> None:
+    """Write one line; a reader that has gone away is no error of ours."""
+    print(line, file=file or sys.stdout, flush=True)
+
+
+def story(line: str) -> None:
+    """One line of the story, on standard error: results go to standard output."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def counts_line(counts: Mapping[str, int]) -> str:
+    """States with their counts, those that are zero left out but for done."""
+    return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state == "done")
+
+
+def bar(done: int, total: int, width: int = 20) -> str:
+    """How far something is, as a bar of `width` characters; full only when all is done."""
+    filled = width * done // total if total else 0
+    return "█" * filled + "·" * (width - filled)
+
+
+def holder(fields: Mapping[str, object]) -> str:
+    """Who holds the run lock, in words."""
+    return f"pid {fields.get('pid', '?')} on {safe(str(fields.get('host', '?')))} since {fields.get('since', '?')}"
+
+
+def run_summary(fields: Mapping[str, object]) -> str:
+    """What a run did, in words."""
+    parts = [
+        f"{fields.get(name, 0)} {word}"
+        for name, word in (
+            ("done", "done"),
+            ("restored", "restored"),
+            ("failed", "failed"),
+            ("left", "left alone"),
+        )
+        if fields.get(name)
+    ]
+    return f"{fields.get('at', '?')}, {', '.join(parts) or 'nothing to do'}, exit {fields.get('code', '?')}."
+
+
+def why_lines(work: Mapping[str, Any]) -> list[str]:
+    """One work, explained."""
+    name = work["id"] or f"{work['slug']}/{work['stage']}"
+    reason = f", {work['reason']}" if work["reason"] else ""
+    category = f" ({work['category']})" if work["category"] else ""
+    lines = [f"{safe(name)}  {work['state']}{reason}{category}"]
+    for output in work["outputs"]:
+        content = f"blob {output['blob'][:12]}" if output["blob"] else "not committed"
+        lines.append(f"  output     {safe(output['path'])}  {content}")
+    if work["components"]:
+        rows = [["component", "then", "now", ""]]
+        for part in work["components"]:
+            moved = "moved" if part["moved"] and work["compared_with"] else ""
+            rows.append([part["name"], (part["then"] or "-")[:12], (part["now"] or "-")[:12], moved])
+        lines += [f"  {line}" for line in table(rows)]
+        if work["compared_with"] is None:
+            lines.append("  No receipt yet to compare with.")
+    elif work["reason"] == "upstream":
+        lines.append("  What it needs is not done yet, so its identity is not known.")
+    for receipt in work["receipts"]:
+        facts = [
+            f"{receipt['kind']:<9}",
+            receipt["at"],
+            f"@{receipt['work'][:12]}",
+            f"blob {receipt['outputs'][0][1][:12]}",
+        ]
+        facts += [f"{receipt[key]}" for key in ("model", "by", "why") if receipt.get(key)]
+        if isinstance(receipt.get("seconds"), (int, float)):
+            facts.append(duration(receipt["seconds"]))
+        if isinstance(receipt.get("usd"), (int, float)):
+            facts.append(money(receipt["usd"]))
+        lines.append("  receipt    " + safe("  ".join(facts)))
+    for entry in work["log"]:
+        facts = [f"{entry['kind']:<9}", entry["at"], f"@{entry['work'][:12]}"]
+        facts += [
+            str(entry[key]) for key in ("category", "kind_of", "evidence", "by", "why") if entry.get(key)
+        ]
+        lines.append("  log        " + safe("  ".join(facts)))
+    spend = work["spend"]
+    if spend["accepted"] or spend["rejected"] or spend["unknown"]:
+        parts = [f"{number(spend['accepted'], 'attempt')} accepted", f"{spend['rejected']} failed"]
+        if spend["unknown"]:
+            parts.append(f"{spend['unknown']} with an unknown outcome")
+        lines.append(f"  spend      {duration(spend['seconds'])}, {money(spend['usd'])}: {', '.join(parts)}")
+    return lines
+
+
+def done_line(name: str, outputs: Sequence[str], seconds: float, usd: object, counter: str) -> str:
+    """A work that is done and recorded."""
+    price = f", {money(usd)}" if isinstance(usd, (int, float)) else ""
+    return f"{paint('✓', '32', sys.stderr)} {safe(name)}  {safe(outputs[0])}  {duration(seconds)}{price}  [{counter}]"
+
+
+def failed_line(name: str, failed: Failed) -> str:
+    """A work that failed, with the first line of the evidence."""
+    evidence = failed.evidence.strip().splitlines()
+    words = safe(evidence[0][:200]) if evidence else ""
+    return f"{paint('✗', '31', sys.stderr)} {safe(name)}  {failed.category}/{failed.kind}: {words}"
+
+
+def kept_line(name: str) -> str:
+    """A response whose work has changed since it was asked for."""
+    return f"~ {safe(name)}  its inputs changed while it was made; kept with a receipt of its own, not put in place"
+
+
+def in_the_way_line(name: str, paths: Sequence[str]) -> str:
+    """A work whose place is taken by something nobody vouches for."""
+    return (
+        f"{paint('!', '35', sys.stderr)} {safe(name)}  left alone: {', '.join(map(safe, paths))} holds content that neither "
+        "a commit nor a receipt vouches for"
+    )
+
+
+def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, unfinished: int, away: bool) -> list[str]:
+    """What a run did, at its end, and what to type next."""
+    parts = [f"{fields['done']:,} done"]
+    if fields["restored"]:
+        parts.append(f"{fields['restored']:,} restored")
+    if fields["failed"]:
+        parts.append(f"{fields['failed']:,} failed")
+    if fields["left"]:
+        parts.append(f"{fields['left']:,} left alone")
+    if unfinished:
+        parts.append(f"{unfinished:,} not begun or not finished")
+    if done:
+        parts.append(f"{done:,} were done already")
+    spent = f", {money(fields['usd'])}" if fields["usd"] else ""
+    lines = [f"{', '.join(parts)} in {duration(fields['seconds'])}{spent}."]
+    if agenda.failed or fields["failed"]:
+        lines.append(
+            "Failed works stay failed until an input changes: gitstate why SLUG, gitstate run --retry-failed."
+        )
+    if agenda.protected:
+        lines.append(
+            f"Left alone, because nobody vouches for them or a human edited them: {names(agenda.protected)}. "
+            "Take them as they are: gitstate accept; make them anew: gitstate run --redo SLUG"
+        )
+    if unfinished:
+        lines.append("`gitstate run` goes on from here.")
+    if away:
+        lines.append("The remote is out of reach: results are safe here, `gitstate sync` delivers them.")
+    return lines
+
+
+def sync_lines(outcome: Outcome, branch: str) -> list[str]:
+    """What a sync did, in words."""
+    if outcome.remote is None:
+        return ["This repository has no remote, so there is nothing to sync with."]
+    name = safe(outcome.remote.name)
+
+    def amount(what: Amount) -> str:
+        parts = [
+            number(what.commits, "commit") if what.commits else "",
+            number(what.receipts, "receipt") if what.receipts else "",
+            f"log lines on {number(what.log, 'work')}" if what.log else "",
+        ]
+        return ", ".join(filter(None, parts)) or "nothing"
+
+    lines = [f"{safe(branch)} and {name} agree. Came: {amount(outcome.came)}. Went: {amount(outcome.went)}."]
+    if outcome.users_commits:
+        lines.append(f"{number(outcome.users_commits, 'commit')} of your own went along.")
+    if outcome.replaced:
+        lines.append(
+            f"{number(len(outcome.replaced), 'commit')} of gitstate's became one on top of what came."
+        )
+    for lost in outcome.lost:
+        lines.append(f"{safe(lost.path)} was made on both sides; the remote's stays.")
+    return lines

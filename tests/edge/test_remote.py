@@ -1,0 +1,401 @@
+"""Talking to real bare remotes: which one, what it has, and what became of a push."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gitstate.edge import remote
+from gitstate.edge.git import Git
+from gitstate.edge.remote import Answer, Remote
+from gitstate.edge.repo import LOG, RECEIPTS
+from gitstate.errors import ComeBackLater, GitFailed, UsageError
+from tests.support.clones import ENVIRONMENT, MAIN, Bare, Clone
+from tests.support.httpgit import serve
+
+ORIGIN = Remote("origin", MAIN)
+GLOB = "+refs/notes/gitstate*:refs/gitstate-remote/origin/notes*"
+
+
+@pytest.fixture(autouse=True)
+def pinned(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Bare:
+    return Bare(tmp_path / "remote.git")
+
+
+@pytest.fixture
+def clone(bare: Bare) -> Clone:
+    """A clone with one commit of its own, one receipt and one line of log, nothing pushed."""
+    made = bare.clone("clone")
+    made.commit(plan="one")
+    made.record("out/a.md", "a")
+    made.log("a")
+    return made
+
+
+@pytest.fixture
+def shared(bare: Bare, clone: Clone) -> Clone:
+    """The same, pushed."""
+    assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.APPLIED
+    return clone
+
+
+def updates(clone: Clone) -> dict[str, str]:
+    return {ref: clone.tip(ref) for ref in (RECEIPTS, LOG, MAIN)}
+
+
+def pick(clone: Clone, branch: str | None = MAIN) -> Remote | None:
+    picked = remote.pick(clone.plumbing, branch)
+    return picked and picked._replace(seen=False, set_up=False)
+
+
+# pick
+
+
+def test_a_branch_goes_where_its_upstream_is(clone: Clone) -> None:
+    clone.git("config", "branch.main.remote", "fork")
+    clone.git("config", "branch.main.merge", "refs/heads/trunk")
+    assert pick(clone) == Remote("fork", "refs/heads/trunk")
+
+
+def test_a_branch_without_upstream_goes_to_origin_under_its_own_name(clone: Clone) -> None:
+    assert pick(clone, "refs/heads/wip/x.y") == Remote("origin", "refs/heads/wip/x.y")
+
+
+def test_a_detached_head_has_origin_for_its_notes(clone: Clone) -> None:
+    assert pick(clone, None) == Remote("origin", "")
+
+
+def test_an_upstream_inside_the_repository_counts_as_none(clone: Clone) -> None:
+    clone.git("switch", "-q", "-c", "topic", "--track", "main")
+    assert clone.git("config", "branch.topic.remote") == "."
+    assert pick(clone, "refs/heads/topic") == Remote("origin", "refs/heads/topic")
+
+
+def test_without_origin_and_upstream_there_is_no_remote(clone: Clone) -> None:
+    clone.git("remote", "rename", "origin", "elsewhere")
+    clone.git("config", "--unset", "branch.main.remote")
+    assert pick(clone) is None
+
+
+def test_another_push_remote_is_told(clone: Clone) -> None:
+    clone.git("config", "remote.pushDefault", "fork")
+    assert pick(clone) == ORIGIN._replace(elsewhere="fork")
+    clone.git("config", "branch.main.pushRemote", "origin")
+    assert pick(clone) == ORIGIN
+
+
+def test_an_upstream_that_is_no_branch_is_refused(clone: Clone) -> None:
+    clone.git("config", "branch.main.merge", "refs/pull/7/head")
+    with pytest.raises(UsageError, match=r"refs/pull/7/head of origin"):
+        pick(clone)
+
+
+@pytest.mark.parametrize("name", ["https://example.org/x.git", "../other", "a:b", "x.lock", "-x"])
+def test_a_remote_that_is_a_url_has_a_label_fit_for_refs(clone: Clone, name: str) -> None:
+    label = Remote(name, MAIN).label
+    assert label.startswith("url-")
+    clone.git("check-ref-format", Remote(name, MAIN).tracked_branch)
+    assert Remote("team/up-1", MAIN).tracked(LOG) == "refs/gitstate-remote/team/up-1/notes-log"
+
+
+# fetch
+
+
+def test_an_empty_remote_is_an_answer(clone: Clone) -> None:
+    assert remote.fetch(clone.plumbing, ORIGIN) == (None, None, None)
+
+
+def test_fetch_tells_what_the_remote_has(bare: Bare, shared: Clone) -> None:
+    other = bare.clone("other")
+    fetched = remote.fetch(other.plumbing, ORIGIN)
+    assert fetched == (shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
+    assert other.tip(RECEIPTS) == ""  # local notes are not touched
+    assert not (other.path / ".git" / "FETCH_HEAD").exists()
+
+
+def test_a_remote_without_the_branch_still_gives_its_notes(bare: Bare, shared: Clone) -> None:
+    other = bare.clone("other")
+    fetched = remote.fetch(other.plumbing, Remote("origin", "refs/heads/mine"))
+    assert fetched == (None, shared.tip(RECEIPTS), shared.tip(LOG))
+
+
+def test_notes_deleted_on_the_remote_do_not_linger_in_the_tracking_refs(bare: Bare, shared: Clone) -> None:
+    remote.fetch(shared.plumbing, ORIGIN)
+    bare.path.joinpath("refs/notes/gitstate").unlink()
+    assert remote.fetch(shared.plumbing, ORIGIN) == (shared.tip(MAIN), None, shared.tip(LOG))
+    assert shared.tip(ORIGIN.tracked(RECEIPTS)) == ""
+    assert shared.tip(RECEIPTS) != ""
+
+
+def test_p5_fetch_overwrites_no_local_notes_whatever_is_configured(bare: Bare, shared: Clone) -> None:
+    other = bare.clone("other")
+    mine = other.note(RECEIPTS, other.tip("HEAD:plan.txt"), slug="mine")
+    other.git("config", "--add", "remote.origin.fetch", "+refs/notes/*:refs/notes/*")
+    remote.fetch(other.plumbing, ORIGIN)
+    assert other.receipts() == {mine}
+    assert remote.clobbering(other.plumbing, ORIGIN) == ["+refs/notes/*:refs/notes/*"]
+
+
+def test_a_remote_out_of_reach_is_something_to_come_back_for(bare: Bare, shared: Clone) -> None:
+    bare.path.rename(bare.path.with_name("gone"))
+    with pytest.raises(ComeBackLater, match="out of reach") as caught:
+        remote.fetch(shared.plumbing, ORIGIN)
+    assert len(caught.value.message.splitlines()) == 1
+    with pytest.raises(ComeBackLater):
+        remote.refs(shared.plumbing, ORIGIN)
+
+
+def test_a_fetch_that_fails_although_the_remote_answers_is_git_s_to_explain(bare: Bare, shared: Clone) -> None:
+    shared.git("update-ref", "-d", "refs/remotes/origin/main")
+    shared.git("update-ref", "refs/remotes/origin/main/below", "HEAD")  # in the tracking ref's way
+    with pytest.raises(GitFailed, match="main/below"):
+        remote.fetch(shared.plumbing, ORIGIN)
+
+
+def test_a_shallow_clone_stays_as_shallow_as_it_was(bare: Bare, shared: Clone) -> None:
+    for n in range(3):
+        shared.record(f"out/{n}.md", str(n))
+    remote.push(shared.plumbing, ORIGIN, updates(shared))
+    shallow = bare.clone("shallow", "--depth", "1")
+    shared.record("out/later.md", "later")
+    remote.push(shared.plumbing, ORIGIN, updates(shared))
+    fetched = remote.fetch(shallow.plumbing, ORIGIN)
+    assert fetched.branch == shared.tip()
+    assert shallow.git("rev-list", "--count", "refs/remotes/origin/main") == "2"
+    assert shallow.git("rev-parse", "--is-shallow-repository") == "true"
+
+
+def test_a_blobless_clone_gets_every_note_with_the_one_fetch(bare: Bare, shared: Clone) -> None:
+    blobless = bare.clone("blobless", "--filter=blob:none")
+    fetched = remote.fetch(blobless.plumbing, ORIGIN)
+    assert fetched.receipts is not None
+    listed = blobless.git("ls-tree", "-r", "--format=%(objectname)", fetched.receipts).split()
+    assert listed and remote.missing(blobless.plumbing, listed) == []
+
+
+def test_blobs_that_a_filter_left_out_come_in_one_batch(bare: Bare, shared: Clone, tmp_path: Path) -> None:
+    for n in range(20):
+        shared.record(f"out/{n}.md", str(n))
+    remote.push(shared.plumbing, ORIGIN, updates(shared))
+    blobless = bare.clone("blobless", "--filter=blob:none")
+    blobless.git("config", "--add", "remote.origin.fetch", GLOB)
+    blobless.git("fetch", "-q")
+    listed = blobless.git("ls-tree", "-r", "--format=%(objectname)", ORIGIN.tracked(RECEIPTS)).split()
+    assert len(remote.missing(blobless.plumbing, listed)) == 21
+    trace = tmp_path / "trace"
+    blobless.plumbing.env["GIT_TRACE"] = str(trace)
+    assert remote.fetch_missing(blobless.plumbing, listed) == 21
+    assert trace.read_text().count("built-in: git fetch") == 1
+    assert remote.fetch_missing(blobless.plumbing, listed) == 0
+
+
+def test_a_whole_clone_is_not_asked_for_missing_blobs(shared: Clone) -> None:
+    assert remote.fetch_missing(shared.plumbing, iter(["0" * 40])) == 0
+
+
+def test_missing_blobs_and_no_remote_is_something_to_come_back_for(bare: Bare, shared: Clone) -> None:
+    blobless = bare.clone("blobless", "--filter=blob:none", "--no-checkout")
+    oid = shared.tip("HEAD:plan.txt")
+    bare.path.rename(bare.path.with_name("gone"))
+    with pytest.raises(ComeBackLater):
+        remote.fetch_missing(blobless.plumbing, [oid])
+
+
+# set-up
+
+
+def test_setting_up_makes_plain_pull_bring_the_notes_and_may_be_repeated(bare: Bare, shared: Clone) -> None:
+    other = bare.clone("other")
+    assert remote.setup_fetch(other.plumbing, ORIGIN)
+    assert not remote.setup_fetch(other.plumbing, ORIGIN)
+    picked = remote.pick(other.plumbing, MAIN)
+    assert picked is not None and picked.set_up and not remote.setup_fetch(other.plumbing, picked)
+    other.git("pull", "-q")
+    assert other.git("config", "--get-all", "remote.origin.fetch").splitlines()[1:] == [GLOB]
+    assert other.tip(ORIGIN.tracked(RECEIPTS)) == shared.tip(RECEIPTS)
+    assert remote.clobbering(other.plumbing, ORIGIN) == []
+
+
+def test_a_remote_without_any_refspec_is_left_alone(clone: Clone) -> None:
+    clone.git("config", "--unset-all", "remote.origin.fetch")
+    assert not remote.setup_fetch(clone.plumbing, ORIGIN)
+
+
+def fetched_before(clone: Clone) -> bool:
+    picked = remote.pick(clone.plumbing, MAIN)
+    assert picked is not None
+    return remote.fetched_before(clone.plumbing, picked)
+
+
+def test_a_clone_remembers_that_it_saw_a_remote_without_receipts(clone: Clone) -> None:
+    assert not fetched_before(clone)
+    remote.fetch(clone.plumbing, ORIGIN)
+    assert fetched_before(clone)
+    clone.git("remote", "set-url", "origin", "file:///another.git")
+    assert not fetched_before(clone)
+
+
+def test_receipts_that_plain_pull_brought_count_as_fetched(bare: Bare, shared: Clone) -> None:
+    other = bare.clone("other", "-c", f"remote.origin.fetch={GLOB}")
+    assert fetched_before(other)
+
+
+# push
+
+
+def test_one_push_carries_branch_receipts_and_log(bare: Bare, clone: Clone) -> None:
+    pushed = remote.push(clone.plumbing, ORIGIN, updates(clone))
+    assert pushed.answer is Answer.APPLIED
+    for ref in (MAIN, RECEIPTS, LOG):
+        assert bare.ref(ref) == clone.tip(ref) == clone.tip(ORIGIN.tracked(ref))
+
+
+def test_a_push_that_would_lose_something_is_rejected_as_a_whole(bare: Bare, shared: Clone) -> None:
+    other = bare.clone("other")
+    other.commit(theirs="x")
+    other.git("push", "-q", "origin", "main")
+    shared.record("out/b.md", "b")
+    before = {ref: bare.ref(ref) for ref in (MAIN, RECEIPTS, LOG)}
+    pushed = remote.push(shared.plumbing, ORIGIN, updates(shared))
+    assert pushed.answer is Answer.REJECTED and MAIN in pushed.refused and RECEIPTS in pushed.refused
+    assert {ref: bare.ref(ref) for ref in before} == before
+
+
+def test_notes_are_never_pushed_by_force(bare: Bare, shared: Clone) -> None:
+    shared.git("update-ref", "-d", RECEIPTS)
+    shared.note(RECEIPTS, shared.tip("HEAD:plan.txt"), slug="new")
+    pushed = remote.push(shared.plumbing, ORIGIN, {RECEIPTS: shared.tip(RECEIPTS)})
+    assert pushed.answer is Answer.REJECTED and pushed.refused == (RECEIPTS,)
+
+
+def hook(clone: Clone, name: str, script: str) -> None:
+    path = clone.path / ".git" / "hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_a_pre_push_hook_that_refuses_is_told_apart(bare: Bare, clone: Clone) -> None:
+    hook(clone, "pre-push", "echo 'not on a Friday' >&2; exit 1")
+    pushed = remote.push(clone.plumbing, ORIGIN, updates(clone))
+    assert pushed.answer is Answer.HOOK and "not on a Friday" in pushed.words
+    assert bare.ref(MAIN) == ""
+
+
+def test_a_remote_that_cannot_push_atomically_gives_no_answer_and_then_takes_it_in_parts(
+    bare: Bare, clone: Clone
+) -> None:
+    Git(str(bare.path)).run("config", "receive.advertiseAtomic", "false")
+    assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.UNCLEAR
+    order = bare.path / "order"
+    update = bare.path / "hooks" / "update"
+    update.write_text(f"#!/bin/sh\necho $1 >>'{order}'\n")
+    update.chmod(0o755)
+    assert remote.push(clone.plumbing, ORIGIN, updates(clone), atomic=False).answer is Answer.APPLIED
+    assert order.read_text().split() == [RECEIPTS, LOG, MAIN]
+
+
+def test_in_parts_the_branch_is_not_sent_when_the_notes_were_rejected(bare: Bare, shared: Clone) -> None:
+    shared.git("update-ref", "-d", RECEIPTS)
+    shared.record("out/b.md", "b")
+    old = bare.ref(MAIN)
+    pushed = remote.push(shared.plumbing, ORIGIN, updates(shared), atomic=False)
+    assert pushed.answer is Answer.REJECTED and pushed.refused == (RECEIPTS,)
+    assert bare.ref(MAIN) == old
+
+
+CUT = """#!{python}
+# Forward what git-receive-pack says until its list of refs has ended, then drop the answer.
+import subprocess, sys
+server = subprocess.Popen(["git-receive-pack", *sys.argv[1:]], stdout=subprocess.PIPE)
+while True:
+    size = server.stdout.read(4)
+    sys.stdout.buffer.write(size + (server.stdout.read(int(size, 16) - 4) if size != b"0000" else b""))
+    if size == b"0000":
+        break
+sys.stdout.buffer.flush()
+server.stdout.read()
+server.wait()
+sys.exit(1)
+"""
+
+
+def cut_the_answer(clone: Clone, folder: Path) -> None:
+    """From now on the remote applies what is pushed, and its answer is lost."""
+    script = folder / "cut"
+    script.write_text(CUT.format(python=sys.executable))
+    script.chmod(0o755)
+    clone.git("config", "remote.origin.receivepack", str(script))
+
+
+def test_a_push_whose_answer_was_lost_is_settled_by_reading_the_remote(
+    bare: Bare, clone: Clone, tmp_path: Path
+) -> None:
+    cut_the_answer(clone, tmp_path)
+    assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.APPLIED
+    assert bare.ref(MAIN) == clone.tip(MAIN)
+
+
+def test_a_server_that_applies_and_then_ends_in_an_error_has_applied_it(
+    bare: Bare, clone: Clone, tmp_path: Path
+) -> None:
+    script = tmp_path / "late"
+    script.write_text('#!/bin/sh\ngit-receive-pack "$@"\nexit 3\n')
+    script.chmod(0o755)
+    clone.git("config", "remote.origin.receivepack", str(script))
+    assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.APPLIED
+    assert clone.tip(ORIGIN.tracked(RECEIPTS)) == bare.ref(RECEIPTS) != ""
+
+
+def test_a_push_that_nobody_received_is_unclear_while_the_remote_can_be_read(
+    bare: Bare, clone: Clone
+) -> None:
+    clone.git("config", "remote.origin.receivepack", "false")
+    assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.UNCLEAR
+
+
+def test_an_unclear_push_to_a_remote_that_went_away_says_so(bare: Bare, clone: Clone) -> None:
+    bare.path.rename(bare.path.with_name("gone"))
+    with pytest.raises(ComeBackLater):
+        remote.push(clone.plumbing, ORIGIN, updates(clone))
+
+
+def test_nobody_is_asked_for_a_password_in_a_script(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull, encoding="utf-8") as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert remote._quiet() == {"GIT_TERMINAL_PROMPT": "0"}
+    monkeypatch.setattr(sys, "stdin", None)
+    assert remote._quiet() == {"GIT_TERMINAL_PROMPT": "0"}
+
+
+def test_fetch_and_push_over_smart_http(bare: Bare, clone: Clone, tmp_path: Path) -> None:
+    subprocess.run(("git", "config", "http.receivepack", "true"), cwd=bare.path, check=True)
+    with serve(tmp_path) as url:
+        clone.git("remote", "set-url", "origin", f"{url}/remote.git")
+        assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.APPLIED
+        other = bare.clone("other")
+        other.git("remote", "set-url", "origin", f"{url}/remote.git")
+        assert remote.fetch(other.plumbing, ORIGIN) == (clone.tip(MAIN), clone.tip(RECEIPTS), clone.tip(LOG))
+        other.commit(theirs="x")
+        other.git("push", "-q", "origin", "main")
+        clone.record("out/b.md", "b")
+        assert remote.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.REJECTED
+    with pytest.raises(ComeBackLater):
+        remote.fetch(clone.plumbing, ORIGIN)
+
+
+def test_everything_works_with_sha256(tmp_path: Path) -> None:
+    bare = Bare(tmp_path / "remote.git", "sha256")
+    clone = bare.clone("clone")
+    clone.record("out/a.md", "a")
+    assert remote.push(clone.plumbing, ORIGIN, {RECEIPTS: clone.tip(RECEIPTS)}).answer is Answer.APPLIED
+    assert remote.fetch(clone.plumbing, ORIGIN) == (None, clone.tip(RECEIPTS), None)
