@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
 from collections.abc import Sequence
 
 from gitstate import __version__
-from gitstate.errors import GitstateError
+from gitstate.errors import GitstateError, NeedsHuman
 
 INTERRUPTED = 130
 BUG = 70
+
+# What a disk or the system refuses, and a person can mend. Anything else that the system says is a bug of ours.
+_DISK = {
+    errno.EACCES,
+    errno.EDQUOT,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOMEM,
+    errno.ENOSPC,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EFBIG,
+}
 
 # Measured: the command-line framework costs 0.15 s of CPU, more than `plan` itself takes for 10,000 works. So
 # the plain forms of the commands that people and hooks type all day are answered without it; every other form
@@ -33,10 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("Interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone (`| head`); nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output has gone (`| head`); nobody is left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        if error.errno not in _DISK:
+            return _report(arguments, error)
+        _complain(
+            f"{error.strerror}{f': {error.filename}' if error.filename else ''}\n"
+            "  Answers that had arrived are kept in the spool; run again when this is mended."
+        )
+        return NeedsHuman.exit_code
     except Exception as error:
         return _report(arguments, error)
 

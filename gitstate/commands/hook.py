@@ -93,7 +93,7 @@ class _Hook:
         found, candidates = [], []
         rules = self._rules() if changes else []
         for change in changes:
-            if is_temp(posixpath.basename(change.path)):
+            if is_temp(change.path):
                 found.append(self._temporary(change))
             elif any(rule.fits(change.path) for rule in rules):
                 candidates.append(change)

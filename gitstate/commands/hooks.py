@@ -46,11 +46,12 @@ def install() -> int:
 
 def _install(repository: Repository, place: str) -> int:
     path, earlier = os.path.join(place, NAME), os.path.join(place, EARLIER)
-    _refuse_husky(place)
-    if _is_ours(os.path.join(place, _LEGACY)):
-        tell(f"In place already: the hook {safe(path)} runs gitstate's first.")
+    if _husky_runs_us(place):
         return 0
     there = _read(path)
+    if there is not None and _OURS not in there and _is_ours(os.path.join(place, _LEGACY)):
+        tell(f"In place already: the hook {safe(path)} runs gitstate's first, as {_LEGACY}.")
+        return 0
     inside = _is_inside(place, repository.common_dir)
     in_tree = not inside and _is_inside(place, repository.root)
     script = _script(_program(), in_tree)
@@ -124,17 +125,23 @@ def _explained(place: str) -> Iterator[None]:
         ) from error
 
 
-def _refuse_husky(place: str) -> None:
-    """Husky writes this folder anew with each install, and finds its users' scripts by the hook's file name."""
+def _husky_runs_us(place: str) -> bool:
+    """Whether Husky owns this folder and its user's script calls us.
+
+    Husky writes the folder anew with each install, and finds the user's scripts by the name of the hook that
+    was started. Raises NeedsHuman where it owns the folder and nothing calls us.
+    """
     above = os.path.dirname(place)
-    if os.path.basename(place) == "_" and os.path.basename(above) == ".husky":
-        script = os.path.join(above, NAME)
-        if _calls_us(_read(script) or b""):
-            return
+    if os.path.basename(place) != "_" or os.path.basename(above) != ".husky":
+        return False
+    script = os.path.join(above, NAME)
+    if not _calls_us(_read(script) or b""):
         raise NeedsHuman(
             f"Husky owns the hooks folder {safe(place)} and would overwrite or lose what is put there.",
             f"Add this line to {safe(script)} instead: gitstate hooks run pre-commit",
         )
+    tell(f"In place already: Husky's {safe(script)} calls gitstate.")
+    return True
 
 
 def _read(path: str) -> bytes | None:

@@ -22,6 +22,7 @@ from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target
 from gitstate.core import schedule, select
 from gitstate.core.derive import Status
+from gitstate.core.material import stage_sources
 from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
 from gitstate.edge.protect import check_outputs
@@ -107,6 +108,8 @@ def _agenda(session: Session, options: Options) -> Agenda:
         )
     if view.snapshot.dirty:
         view.sources.store(view.snapshot.dirty)
+    for stage in workflow.stages:
+        session.jobs.prepare(stage, stage_sources(view.identity, stage))
     statuses = list(session.statuses.values())
     if options.plan:
         chosen = _saved(options.plan, session, statuses)

@@ -6,11 +6,14 @@ run left in the spool take the same way.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Optional
 
+from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.core import check, verdict
 from gitstate.core.derive import Status, derive, manifest_of
@@ -23,11 +26,13 @@ from gitstate.edge import protect
 from gitstate.edge.attempts import Attempts, Intent, Spooled
 from gitstate.edge.files import temp_name, write_whole
 from gitstate.edge.jobs import Jobs, schema_of
+from gitstate.edge.keep import keep
 from gitstate.edge.process import Flag, Job, execute
 from gitstate.edge.record import Moved, Record, Recorder
 from gitstate.edge.render import RenderError
-from gitstate.edge.repo import KEEP
 from gitstate.edge.snapshot import View, tips
+
+_ROOM = 2.0  # seconds between looks for room on a full disk
 
 
 class Judged(NamedTuple):
@@ -142,17 +147,32 @@ class Session:
             "signal": result.signal,
             "missing": list(result.missing),
             "said": result.stderr or result.stdout,
+            "usage": dict(result.usage),
         }
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts)
-        self.attempts.spool(intent.attempt, spooled)
+        self._spool(intent, spooled, hurry)
         return self.judge(intent, spooled, cancel)
+
+    def _spool(self, intent: Intent, spooled: Spooled, hurry: Flag) -> None:
+        """Spool an answer that is paid for, waiting for room on a full disk rather than losing it."""
+        told = False
+        while True:
+            try:
+                return self.attempts.spool(intent.attempt, spooled)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or hurry.is_set():
+                    raise
+            if not told:
+                show.story(f"No room on the disk for the answer of {intent.slug}/{intent.stage}: waiting for some.")
+                told = True
+            time.sleep(_ROOM)
 
     # --- judging --------------------------------------------------------------------------------------------------
 
     def judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag] = None) -> Judged:
         """Hold a response against the checks of its stage. Changes nothing but scratch files."""
         facts = spooled.facts
-        usage = {name: value for name, value in facts.get("usage", {}).items() if value is not None}
+        usage = dict(facts["usage"])
         failed = verdict.of_ending(
             facts["ended_by"], facts["code"], facts["signal"], facts["missing"], facts["said"]
         )
@@ -165,9 +185,12 @@ class Session:
             return Judged(intent, spooled.seconds, usage, failed=failed)
         try:
             outputs = self.jobs.outputs(intent, spooled.outputs)
+            passed, failed = self._check(intent, stage, outputs, cancel) if stage else ([], None)
+        except UnicodeDecodeError as error:
+            failed = verdict.of_check("encoding", f"The answer is not UTF-8, which its template needs: {error}")
+            return Judged(intent, spooled.seconds, usage, failed=failed)
         except RenderError as error:
             return Judged(intent, spooled.seconds, usage, failed=verdict.of_rendering(str(error)))
-        passed, failed = self._check(intent, stage, outputs, cancel) if stage else ([], None)
         return Judged(intent, spooled.seconds, usage, tuple(outputs), tuple(passed), failed)
 
     def _check(
@@ -300,7 +323,7 @@ class Session:
                 continue
             break
         for judged in kept:
-            self._keep(judged.intent.attempt, blobs[judged.intent.attempt])
+            keep(self.clone.git, judged.intent.attempt, blobs[judged.intent.attempt])
         self._learn(ready, blobs, receipts.values(), log)
         return lost
 
@@ -392,11 +415,6 @@ class Session:
         if os.path.exists(self.attempts.intent(intent.attempt)):
             self.record({}, (), [lost_line(self, intent)], [])
             self.attempts.remove(intent.attempt)
-
-    def _keep(self, attempt: str, blobs: Sequence[str]) -> None:
-        """Hold blobs that no branch has by local refs, so that git's clean-up cannot eat them."""
-        for number, blob in enumerate(blobs, 1):
-            self.clone.git.run("update-ref", f"{KEEP}/{attempt}-{number}", blob)
 
 
 def new_attempt() -> str:

@@ -6,10 +6,13 @@ import time
 from typing import TYPE_CHECKING, Optional
 
 from gitstate import show
-from gitstate.commands.clone import Clone
+from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.commands.target import Target
+from gitstate.core.derive import Status
+from gitstate.core.snapshot import Receipts
 from gitstate.edge import remote, sync
 from gitstate.edge.git import DURABLE
+from gitstate.edge.keep import keep
 from gitstate.edge.sync import Outcome
 from gitstate.errors import ComeBackLater
 
@@ -30,6 +33,7 @@ class Syncing:
         self.progress: Optional[Progress] = None
         self._there = remote.pick(clone.git, aim.branch)
         self._pushed: Optional[float] = None
+        self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
         self._unpushed = True  # what an earlier run may have left here
 
     def begin(self) -> None:
@@ -86,10 +90,31 @@ class Syncing:
         return any(outcome.came) or bool(outcome.replaced)
 
     def _sync(self, push: bool) -> Outcome:
-        clone = self.clone
-        return sync.sync(
-            clone.git, clone.repository, clone.objects, self.aim.branch, push=push, offline=self.offline
+        clone, branch = self.clone, self.aim.branch
+        outcome = sync.sync(
+            clone.git, clone.repository, clone.objects, branch, push=push, offline=self.offline, choose=self._choose
         )
+        for lost in outcome.lost:
+            keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
+            self._say(f"{show.safe(lost.path)} was made here and elsewhere; the other one stays, this one is kept.")
+        return outcome
+
+    def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
+        """Of two contents of one output, the one receipted for today's identity; the remote's where both are."""
+        if self._judged is None:
+            view = self.clone.view()
+            now = statuses_of(view, utc_now())
+            self._judged = view.snapshot.receipts, {path: status for status in now for path in status.outputs[:1]}
+        receipts, statuses = self._judged
+        status = statuses.get(path)
+
+        def current(blob: str) -> bool:
+            return status is not None and any(
+                (line.slug, line.stage, line.work) == (status.slug, status.stage, status.hash)
+                for line in receipts.on(blob)
+            )
+
+        return ours if current(ours) and not (theirs is not None and current(theirs)) else theirs
 
     def _outputs_stand(self) -> bool:
         """Whether any output of the plan is committed here."""

@@ -146,11 +146,9 @@ def _orphans(view: View) -> Iterator[Finding]:
         if path not in planned:
             at.setdefault(blob, path)
     for line in view.snapshot.receipts.all():
-        path = at.get(line.outputs[0][1])
-        if path is not None and (line.slug, line.stage) not in slugs:
-            yield Finding(
-                "note", path, f"an output of {line.slug}/{line.stage}, which the plan no longer holds"
-            )
+        if (line.slug, line.stage) not in slugs and (found := at.get(line.outputs[0][1])) is not None:
+            message = f"an output of {line.slug}/{line.stage}, which the plan no longer holds"
+            yield Finding("note", found, message)
 
 
 class _Broken(NamedTuple):

@@ -81,7 +81,7 @@ def collisions(
     workflow: Workflow, items: Sequence[Item], outputs: Sequence[Output], columns: Sequence[Column]
 ) -> list[Problem]:
     """Outputs that are the same file as another or as a source, or the folder of one."""
-    folded = [[fold(path) for path in column] for column in columns]
+    folded = [[path.lower() if path.isascii() else fold(path) for path in column] for column in columns]
     files = set(chain.from_iterable(folded))
     folders = _folders(files)
     sources: dict[str, str] = {}
@@ -118,7 +118,7 @@ def _explain(
         met.setdefault(kind, []).append(Problem(place, message, hint))
 
     for column, paths in enumerate(folded):
-        stage, pattern = outputs[column]
+        stage, pattern, _ = outputs[column]
         for row, path in enumerate(paths):
             if not path:
                 continue

@@ -37,9 +37,6 @@ def gather(plan: Plan, identity: Identity, tree: Mapping[str, str], index: int, 
     def blob(path: str) -> tuple[str, str]:
         return path, ids[path].partition(":")[2]
 
-    sources: dict[str, str] = {}
-    for path in filter(None, (stage.prompt, stage.template)):
-        sources.update(map(blob, (path, *identity.sources.includes.get(path, ()))))
     return Material(
         item=item.fields,
         vars=workflow.vars,
@@ -52,8 +49,17 @@ def gather(plan: Plan, identity: Identity, tree: Mapping[str, str], index: int, 
         file=blob(item.file) if item.file is not None else None,
         prompt=stage.prompt,
         template=stage.template,
-        sources=sources,
+        sources=stage_sources(identity, stage),
     )
+
+
+def stage_sources(identity: Identity, stage: Stage) -> dict[str, str]:
+    """The files that a stage renders, with all that they include: path -> blob id."""
+    found = {}
+    for path in filter(None, (stage.prompt, stage.template)):
+        for each in (path, *identity.sources.includes.get(path, ())):
+            found[each] = identity.sources.ids[each].partition(":")[2]
+    return found
 
 
 def to_json(material: Material) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def pattern_parts(pattern: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     pieces = _PLACEHOLDER.split(pattern)
     literals, fields = tuple(pieces[::2]), tuple(pieces[1::2])
-    if any("{{" in literal or "}}" in literal for literal in literals):
+    if "{{" in pattern or "}}" in pattern:
         raise ValueError("doubles its braces; a placeholder is written {slug}")
     if any("{" in literal or "}" in literal for literal in literals):
         raise ValueError("has a brace without its partner")

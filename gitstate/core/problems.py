@@ -1,4 +1,4 @@
-"""How mistakes in the user's own files are worded: what was found, what was meant, and no more than one reads."""
+"""How mistakes in the user's own files are worded: what was found, what was meant, not too much."""
 
 from __future__ import annotations
 

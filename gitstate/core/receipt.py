@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional
 
 from blake3 import blake3
 
-from gitstate.core.identity import SCHEME
+from gitstate.core.identity import SCHEME, SCHEMES
 
 FORMAT = 1  # of a line (`v`); lines of another format are kept and never count
 PREFIX = b'{"work":"'  # what a line of ours begins with; anything else in a note is somebody's own remark
@@ -71,7 +71,7 @@ def encode(line: Receipt | LogLine) -> bytes:
 
 
 def decode_receipt(line: bytes) -> Optional[Receipt]:
-    """The receipt in a line; None where the line is not ours or of a format that this version does not know.
+    """The receipt in a line; None where it is not ours, or of a format or scheme that this version does not know.
 
     Raises Unreadable for a line that begins like ours and is not whole.
     """
@@ -79,6 +79,8 @@ def decode_receipt(line: bytes) -> Optional[Receipt]:
     if fields is None:
         return None
     try:
+        if fields["scheme"] not in SCHEMES:
+            return None
         return Receipt(
             work=_hex(fields["work"]),
             kind=_text(fields["kind"]),
@@ -88,7 +90,7 @@ def decode_receipt(line: bytes) -> Optional[Receipt]:
             at=_text(fields["at"]),
             components={_text(name): _text(value) for name, value in fields["components"].items()},
             outputs=tuple((_text(path), _text(blob)) for path, blob in fields["outputs"]),
-            scheme=int(fields["scheme"]),
+            scheme=fields["scheme"],
             extra={name: value for name, value in fields.items() if name not in _RECEIPT_KEYS},
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:

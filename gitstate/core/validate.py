@@ -1,7 +1,7 @@
 """From a workflow and its items to a plan in which no two works can ever touch the same file.
 
 Everything that the names of slugs and outputs can do wrong is found here, before anything runs. The way
-through is one pass in fast built-ins; only where it sees that something is wrong does a slower one find out what.
+through is one pass in fast built-ins; only where something is wrong does a slower one find out what.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def slugs(items: Sequence[Item], source: PlanSource) -> list[Problem]:
 def _judge_slugs(items: Sequence[Item], source: PlanSource) -> tuple[list[Problem], set[int]]:
     """The problems, and the rows of the items that have them."""
     if all(is_plain(item.slug, MAX_SLUG) for item in items):
-        folded = [fold(item.slug) for item in items]
+        folded = [item.slug.lower() if item.slug.isascii() else fold(item.slug) for item in items]
         if len(set(folded)) == len(folded):
             return [], set()
     problems = []
@@ -130,7 +130,7 @@ def _column(workflow: Workflow, output: Output, items: Sequence[Item], problems:
 
 
 def _format(workflow: Workflow, output: Output, items: Sequence[Item], problems: list[Problem]) -> Column:
-    """A pattern with the fields of each item put in; '' and a problem where a field cannot stand in a path."""
+    """A pattern with each item's fields put in; '' and a problem where a field cannot stand in a path."""
     literals, fields = pattern_parts(output.pattern)
     template = "%s".join(literal.replace("%", "%%") for literal in literals)
     absent = [name for name in fields if items and not any(name in item.fields for item in items)]

@@ -29,7 +29,7 @@ class Author:
         self._message = os.path.join(repository.state, "commit-message")
 
     def message(self, subject: str, trailers: Sequence[str]) -> bytes:
-        """The message of a commit on the user's branch. Raises NeedsHuman if the commit-msg hook refuses it."""
+        """The message of a commit on the user's branch. NeedsHuman if the commit-msg hook refuses it."""
         text = "".join(f"{' '.join(line.split())}\n" for line in (subject, *trailers))
         head, _, rest = text.partition("\n")
         message = f"{head}\n\n{rest}" if rest else text

@@ -12,12 +12,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from gitstate.edge import worktree
-from gitstate.edge.git import DURABLE, Git
+from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
+from gitstate.edge.refs import Move, Refs
 from gitstate.edge.remote import HEADS, Fetched, Remote
 from gitstate.edge.reparent import Choose, Lost, Unvouched, content, is_ours, reparent, theirs_stays
 from gitstate.edge.repo import Repository
-from gitstate.errors import ComeBackLater, GitFailed, NeedsHuman
+from gitstate.errors import ComeBackLater, NeedsHuman
 
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 _TRIES = 3
@@ -58,30 +59,36 @@ def users_commits(git: Git, objects: Objects, tip: str, remote: Remote, there: s
     return len(listed), sum(not is_ours(content(objects, oid)) for oid in listed)
 
 
-def compare_and_swap(git: Git, ref: str, new: str, old: str | None, why: str) -> bool:
-    """Move a ref from `old` (None: it must not exist) to `new`, durably. False: it was moved by somebody else.
+def compare_and_swap(
+    git: Git, repository: Repository, objects: Objects, ref: str, new: str, old: str | None, why: str
+) -> bool:
+    """Move a ref from `old` (None: it must not exist) to `new`, both sides of it durable.
+    False: somebody else moved it.
 
     Raises ComeBackLater while another process holds the ref, GitFailed for what waiting will not cure.
     """
-    expected = old or "0" * len(new)
-    lock = ("-c", "core.filesRefLockTimeout=2000")
-    done = git.run(
-        *DURABLE, *lock, "update-ref", "--create-reflog", "-m", why, ref, new, expected, check=False
-    )
-    if not done.code:
-        return True
-    now = git.text("rev-parse", "--verify", "--quiet", ref, check=False) or None
-    if now == new:
-        return True
-    if now != old:
-        return False
-    common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    if os.path.exists(os.path.join(common, ref + ".lock")):
+    refs, moves = Refs(git, repository, why), [Move(ref, old, new)]
+    try:
+        objects.disk.cover_folder(os.path.join(objects.folder, "pack"))  # what was fetched
+        objects.disk.cover(refs.intend(moves))
+        objects.barrier()
+        error = refs.move(moves)
+    finally:
+        refs.stop()
+        refs.forget()
+    now = objects.resolve(ref)
+    if error is not None and now == old:
+        held = refs.held(moves)
+        if held is None:
+            raise error
         raise ComeBackLater(
-            f"Another process holds {ref}: {os.path.join(common, ref)}.lock exists.",
-            "Let it finish. If no git is running here, it is left from one that died: remove the file.",
-        )
-    raise GitFailed(f"git update-ref {ref}: {done.err.strip()}")
+            f"{held} is held by another git process.",
+            f"Let it finish and run `gitstate sync` again. If no git is running: rm '{held}'",
+        ) from error
+    if now == new:
+        objects.disk.cover(os.path.join(repository.common_dir, *ref.split("/")))
+        objects.barrier()
+    return now == new
 
 
 def bring_forward(
@@ -98,8 +105,8 @@ def bring_forward(
 
     Behind: fast-forward. Diverged by gitstate's own commits alone: their outputs are put on the remote's tip
     as one new commit; where the remote changed the same path, `choose` says which blob stays.
-    Raises NeedsHuman, with nothing moved, where a user's commits diverged, the remote's history was rewritten,
-    the histories share nothing, a merge or rebase is under way, or local edits are in the way.
+    Raises NeedsHuman, with nothing moved, where a user's commits diverged, the remote's history was
+    rewritten, the histories share nothing, a merge or rebase is under way, or local edits are in the way.
     """
     mover = Mover(git, repository, objects, branch)
     mover.finish_interrupted()
@@ -122,7 +129,7 @@ def bring_forward(
         if users:
             raise _diverged(git, remote, branch, users)
         try:
-            new, lost = reparent(git, objects, chain, theirs, choose)
+            new, lost = reparent(git, repository, objects, chain, theirs, choose)
         except Unvouched as error:
             raise _diverged(git, remote, branch, chain, error.path) from error
         if mover.move(ours, new, "gitstate sync: own commits put on what was fetched"):
@@ -153,8 +160,6 @@ class Mover:
         Raises NeedsHuman or ComeBackLater with nothing moved.
         """
         self._require_quiet()
-        self.objects.disk.cover_folder(os.path.join(self.objects.folder, "pack"))
-        self.objects.barrier()
         if self.here:
             self._begin(old, new)
             try:
@@ -162,17 +167,20 @@ class Mover:
             except (NeedsHuman, ComeBackLater):
                 os.unlink(self.journal)
                 raise
-        if not compare_and_swap(self.git, self.branch, new, old, why):
-            self._retreat(new)
+        moved = False
+        try:
+            moved = compare_and_swap(self.git, self.repository, self.objects, self.branch, new, old, why)
+        finally:
+            if not moved:
+                self._retreat(new)
+        if not moved:
             return False
-        self.objects.disk.cover(os.path.join(self.repository.common_dir, self.branch))
-        self.objects.barrier()
         if self.here:
             os.unlink(self.journal)
         return True
 
     def finish_interrupted(self) -> None:
-        """Finish the move that a killed run began in this working tree, if the branch still stands where it began."""
+        """Finish the move that a killed run began in this working tree, if the branch is still where it was."""
         try:
             with open(self.journal, encoding="utf-8") as file:
                 words = file.read().split()
@@ -208,6 +216,7 @@ class Mover:
             file.write(f"{self.branch} {old or self.repository.zero} {new} .\n")
         os.replace(temp, self.journal)
         self.objects.disk.cover(self.journal)
+        self.objects.disk.cover_folder(os.path.join(self.objects.folder, "pack"))
         self.objects.barrier()
 
     def _require_quiet(self) -> None:
@@ -215,7 +224,7 @@ class Mover:
         busy = [name for name in _BUSY if os.path.exists(os.path.join(self.repository.git_dir, name))]
         if busy and (self.here or self._is_being_rebased()):
             raise NeedsHuman(
-                f"A merge, rebase or cherry-pick is under way here ({busy[0]}), so {self._short} cannot be moved.",
+                f"A merge, rebase or cherry-pick is under way here ({busy[0]}): {self._short} cannot move.",
                 "Finish it or abort it (git status says how), then run `gitstate sync`.",
             )
         listed = self.git.run("worktree", "list", "--porcelain", "-z").out
@@ -275,8 +284,8 @@ def _diverged(git: Git, remote: Remote, branch: str, commits: Sequence[str], pat
     return NeedsHuman(
         f"{short} and {remote.name} have diverged, and these commits are yours, not gitstate's: "
         f"{_named(git, commits)}.{more}",
-        f"Bring them together: git pull --rebase {remote.name} {remote.branch[len(HEADS) :]} (or --no-rebase), "
-        "then `gitstate sync`.",
+        f"Bring them together: git pull --rebase {remote.name} {remote.branch[len(HEADS) :]} "
+        "(or --no-rebase), then `gitstate sync`.",
     )
 
 

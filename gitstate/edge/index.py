@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from typing import Optional
 
 from gitstate.edge.backoff import Backoff
 from gitstate.edge.disk import flush
@@ -52,25 +53,19 @@ def clear(git_dir: str) -> list[str]:
     return removed
 
 
-def learn(git: Git, repository: Repository, entries: Mapping[str, Entry], index: str) -> None:
-    """Put entries into the private index file `index`. Everything else that is staged stays as it is."""
-    lines = b"".join(
-        [b"%s %s\t%s\0" % (m.encode(), o.encode(), os.fsencode(p)) for p, (m, o) in entries.items()]
-    )
-    git.run(*DURABLE, "update-index", "-z", "--index-info", stdin=lines, env={"GIT_INDEX_FILE": index})
-
-
 @contextlib.contextmanager
-def private_index(repository: Repository, patience: float = PATIENCE) -> Iterator[str]:
+def private_index(repository: Repository, patience: Optional[float] = None) -> Iterator[str]:
     """Hold the index's lock; what the body makes of the file it is given becomes the index.
 
     For any git command that writes the index (GIT_INDEX_FILE). If the body raises, the index stays as it was.
-    Raises ComeBackLater if somebody else holds the lock for more than `patience` seconds.
+    Raises ComeBackLater if somebody else holds the lock for more than `patience` seconds (PATIENCE).
     """
     index = os.path.realpath(os.path.join(repository.git_dir, "index"))
     private = os.path.join(repository.git_dir, _PRIVATE)
     lock = lock_path(repository.git_dir)
-    _take(lock, _owner_file(repository.state), time.monotonic() + patience)
+    _take(
+        lock, _owner_file(repository.state), time.monotonic() + (PATIENCE if patience is None else patience)
+    )
     try:
         for leftover in (private, private + ".lock"):
             with contextlib.suppress(FileNotFoundError):
@@ -84,6 +79,77 @@ def private_index(repository: Repository, patience: float = PATIENCE) -> Iterato
             os.unlink(private)
         if is_ours(lock):
             os.unlink(lock)
+
+
+class Teacher:
+    """Teaches the index what we record, and notices if it was made to forget."""
+
+    def __init__(self, git: Git, repository: Repository) -> None:
+        self._git, self._repository = git, repository
+        self._stamp: Optional[tuple[int, int, int]] = None
+        self._taught: dict[
+            str, tuple[Entry, Optional[Entry]]
+        ] = {}  # path -> what it learned, what was before
+
+    def learn(self, entries: Mapping[str, Entry], before: Mapping[str, Optional[Entry]]) -> None:
+        """The index learns entries; everything else that is staged stays as it is. `before` is what the branch
+        held there. Raises ComeBackLater while somebody else has the index's lock."""
+        with private_index(self._repository) as private:
+            self._put(entries, private)
+        self._taught = {path: (entry, before.get(path)) for path, entry in entries.items()}
+        self._stamp = self._now()
+
+    def mend(self) -> list[str]:
+        """Teach again what was taught last and is lost; returns those paths.
+
+        `git commit` reads the index before it locks it. If we wrote in that instant, it writes the index
+        without our entries; the user's next commit would then delete our outputs. Noticed by the file, which
+        is no longer the one that we left. What the user took out on purpose, file and all, stays out.
+        """
+        if not self._taught or self._now() == self._stamp:
+            return []
+        with private_index(self._repository) as private:
+            there = self._entries(private)
+            lost = {
+                path: entry
+                for path, (entry, before) in self._taught.items()
+                if there.get(path) in (None, before)
+                and there.get(path) != entry
+                and os.path.lexists(os.path.join(self._repository.root, path))
+            }
+            if lost:
+                self._put(lost, private)
+        self._stamp = self._now()
+        return list(lost)
+
+    def forget(self) -> None:
+        """What was taught last is not watched any more."""
+        self._taught = {}
+
+    def _put(self, entries: Mapping[str, Entry], private: str) -> None:
+        lines = "".join(f"{mode} {oid}\t{path}\0" for path, (mode, oid) in entries.items())
+        env = {"GIT_INDEX_FILE": private}
+        self._git.run(*DURABLE, "update-index", "-z", "--index-info", stdin=os.fsencode(lines), env=env)
+
+    def _entries(self, private: str) -> dict[str, Optional[Entry]]:
+        """What the index holds at the paths last taught (an unmerged path has no one entry: it is left alone)."""
+        env = {"GIT_INDEX_FILE": private, "GIT_LITERAL_PATHSPECS": "1"}
+        found: dict[str, Optional[Entry]] = {}
+        paths = list(self._taught)
+        for start in range(0, len(paths), 200):
+            done = self._git.run("ls-files", "-s", "-z", "--", *paths[start : start + 200], env=env)
+            for line in os.fsdecode(done.out).split("\0")[:-1]:
+                head, _, path = line.partition("\t")
+                mode, oid, level = head.split(" ")
+                found[path] = (mode, oid if level == "0" else "")
+        return found
+
+    def _now(self) -> Optional[tuple[int, int, int]]:
+        try:
+            found = os.stat(os.path.join(self._repository.git_dir, "index"))
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _same_file(index: str, private: str) -> None:

@@ -17,7 +17,7 @@ from gitstate.core.values import canonical
 from gitstate.edge.attempts import Intent
 from gitstate.edge.objects import Objects
 from gitstate.edge.process import Job
-from gitstate.edge.render import Renderer, render_command
+from gitstate.edge.render import Renderer, prepare_command, render_command
 from gitstate.edge.repo import Repository
 from gitstate.edge.sources import blob_id
 from gitstate.errors import NeedsHuman
@@ -61,7 +61,7 @@ class Jobs:
         material = intent.material
         prompt = b""
         if material.prompt is not None:
-            prompt = self._renderer(material).render(material.prompt, self._contents(material)).encode()
+            prompt = self._renderer(material.sources).render(material.prompt, self._contents(material)).encode()
         return Job(
             command=self.command(stage.run, material, f"{stage.place}: run"),
             stdin=prompt,
@@ -80,6 +80,18 @@ class Jobs:
             scratch_parent=os.path.join(self._repository.state, "scratch"),
         )
 
+    def prepare(self, stage: Stage, sources: Mapping[str, str]) -> None:
+        """Compile all that a stage renders, so that a broken one is known before anything is paid.
+
+        `sources` are its files: path -> blob. Raises RenderError.
+        """
+        prepare_command(stage.run, f"{stage.place}: run")
+        if stage.check.command is not None:
+            prepare_command(stage.check.command, f"{stage.place}: check.command")
+        renderer = self._renderer(sources)
+        for path in filter(None, (stage.prompt, stage.template)):
+            renderer.prepare(path)
+
     def command(self, command: Command, material: Material, what: str, **more: object) -> Command:
         """A command with the values of one work, `more` added. `what` names it in errors."""
         return render_command(command, {**self._names(material), **self._paths(material), **more}, what)
@@ -87,13 +99,13 @@ class Jobs:
     def outputs(self, intent: Intent, response: Sequence[bytes]) -> list[bytes]:
         """The bytes of the outputs: the response, the first one through the template where there is one.
 
-        Raises RenderError.
+        Raises RenderError, and UnicodeDecodeError for a response that is not text where a template needs it.
         """
         material = intent.material
         if material.template is None:
             return list(response)
-        context = {**self._contents(material), "response": response[0].decode("utf-8", "replace")}
-        first = self._renderer(material).render(material.template, context).encode()
+        context = {**self._contents(material), "response": response[0].decode()}
+        first = self._renderer(material.sources).render(material.template, context).encode()
         return [first, *response[1:]]
 
     def content(self, blob: str) -> bytes:
@@ -115,10 +127,9 @@ class Jobs:
     def _text(self, blob: str) -> str:
         return self.content(blob).decode()
 
-    def _renderer(self, material: Material) -> Renderer:
-        key = tuple(sorted(material.sources.items()))
+    def _renderer(self, sources: Mapping[str, str]) -> Renderer:
+        key = tuple(sorted(sources.items()))
         if key not in self._renderers:
-            sources = material.sources
             self._renderers[key] = Renderer(
                 lambda path: self.content(sources[path]) if path in sources else None
             )

@@ -8,6 +8,8 @@ fill up and stop it, and what it writes is bounded.
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import select
 import shutil
@@ -23,6 +25,7 @@ from gitstate.core.plan import Command
 
 TAIL = 16_384  # bytes of stdout and stderr that a result shows
 _FIRST_LOOK, _LAST_LOOK = 0.05, 0.25  # seconds between looks at sizes and at `cancel`; an exit needs no look
+_USAGE_BYTES = 65_536
 _SETTLE = 0.02  # seconds between looks at a group that was told to end
 
 EndedBy = Literal["exit", "wall", "too_large", "cancelled", "not_started"]
@@ -53,6 +56,7 @@ class Result(NamedTuple):
     stdout: str  # its last 16 KiB
     stderr: str  # its last 16 KiB
     seconds: float
+    usage: Mapping[str, int | float | str] = {}  # what the command says it cost: usd, tokens_in, tokens_out, model
 
 
 class Flag(Protocol):
@@ -66,7 +70,8 @@ def execute(job: Job, cancel: Flag | None = None, hurry: Flag | None = None) -> 
 
     `cancel` ends it early: TERM to its process group, KILL after the grace, or at once when `hurry` is set.
     After it, nothing of its process group lives and its private folder is gone, also when this raises.
-    A command that cannot be started is a result (`not_started`), never an exception.
+    A command that cannot be started is a result (`not_started`), never an exception. Raises OSError only where
+    this machine has no room for the private folder.
     """
     began = time.monotonic()
     if cancel and cancel.is_set():
@@ -100,23 +105,18 @@ class _Folder(NamedTuple):
 
 @contextlib.contextmanager
 def _folder(job: Job) -> Iterator[_Folder]:
-    try:
-        # Absolute, as the job runs elsewhere.
-        path = os.path.abspath(tempfile.mkdtemp(prefix="gitstate-", dir=job.scratch_parent))
-    except OSError as error:
-        raise _NotStartedError(f"No private folder can be made: {error}.") from error
+    # What fails here is this machine's trouble and not the job's, so it is raised: a full disk must not be
+    # written down as a failure of the work. Absolute, as the job runs elsewhere.
+    path = os.path.abspath(tempfile.mkdtemp(prefix="gitstate-", dir=job.scratch_parent))
     streams: list[int] = []
     try:
-        try:
-            os.mkdir(os.path.join(path, "scratch"), 0o700)
-            with open(os.path.join(path, "prompt"), "xb") as file:
-                file.write(job.stdin)
-            # Appending, so that a job that opens /dev/stderr anew does not write over itself.
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-            for name in ("stdout", "stderr"):
-                streams.append(os.open(os.path.join(path, name), flags, 0o600))
-        except OSError as error:
-            raise _NotStartedError(f"The private folder cannot be filled: {error}.") from error
+        os.mkdir(os.path.join(path, "scratch"), 0o700)
+        with open(os.path.join(path, "prompt"), "xb") as file:
+            file.write(job.stdin)
+        # Appending, so that a job that opens /dev/stderr anew does not write over itself.
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        for name in ("stdout", "stderr"):
+            streams.append(os.open(os.path.join(path, name), flags, 0o600))
         yield _Folder(path, streams[0], streams[1])
     finally:
         for stream in streams:
@@ -174,6 +174,7 @@ def _run(job: Job, folder: _Folder, began: float, stop: _Stop) -> Result:
         stdout=_tail(folder.stdout),
         stderr="".join([_tail(folder.stderr), *missing.values()]),
         seconds=seconds,
+        usage=_usage(folder.of("usage")),
     )
 
 
@@ -206,6 +207,7 @@ def _environment(job: Job, folder: _Folder) -> dict[str, str]:
     env.update(job.env)
     env["GITSTATE_PROMPT"] = folder.of("prompt")
     env["GITSTATE_SCRATCH"] = folder.of("scratch")
+    env["GITSTATE_USAGE"] = folder.of("usage")
     if job.outputs:
         env["GITSTATE_OUTPUT"] = folder.of("out-1")
     if job.outputs > 1:
@@ -361,6 +363,21 @@ def _collect(job: Job, folder: _Folder) -> tuple[tuple[bytes, ...], dict[int, st
             missing[number] = f"gitstate: {name} was not written.\n"
         outputs.append(data)
     return tuple(outputs), missing
+
+
+def _usage(path: str) -> dict[str, int | float | str]:
+    """What a command left in $GITSTATE_USAGE, a JSON object; whatever is not of the kind expected is left out."""
+    try:
+        fields = json.loads(_regular(path)[:_USAGE_BYTES])
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found: dict[str, int | float | str] = {}
+    for name, value in fields.items() if isinstance(fields, dict) else ():
+        if (name == "usd" and type(value) in (int, float) and 0 <= value < math.inf) or (name in ("tokens_in", "tokens_out") and type(value) is int and 0 <= value < 2**63):
+            found[name] = value
+        elif name == "model" and isinstance(value, str):
+            found[name] = value[:200]
+    return found
 
 
 def _regular(path: str) -> bytes:

@@ -7,6 +7,7 @@ receipt that vouches for bytes and never a committed file that nothing vouches f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -54,6 +55,7 @@ class _Step(NamedTuple):
     moves: list[Move]
     commit: Optional[str]  # the branch's tip afterwards
     learn: Mapping[str, Entry]
+    before: Mapping[str, Optional[Entry]]  # what the branch holds at these paths
 
 
 class Recorder:
@@ -74,6 +76,7 @@ class Recorder:
         self._author = Author(git, repository, objects, sign)
         self._filters = Filters(git, repository, objects, config)
         self._refs = Refs(git, repository)
+        self._index = index.Teacher(git, repository)
         self._tree_of: dict[str, str] = {}  # of the newest commits
         self._known: Optional[str] = None  # the branch's tree when we first looked
         self._ours: dict[str, Entry] = {}  # what we recorded since
@@ -100,6 +103,8 @@ class Recorder:
         message = self._author.message(record.subject, record.trailers) if record.outputs else b""
         deadline = time.monotonic() + _PATIENCE
         backoff = Backoff()
+        self._mend()
+        self._index.forget()
         try:
             while True:
                 step = self._prepare(record, message)
@@ -107,12 +112,13 @@ class Recorder:
                     break
                 self._objects.disk.cover(self._refs.intend(step.moves))
                 self._objects.barrier()
-                self._teach(step.learn)
+                self._teach(step)
                 error = self._refs.move(step.moves)
                 if error is None:
                     break
                 self._wait(step.moves, error, time.monotonic() > deadline)
                 backoff.wait()
+            self._mend()
             self._cover_refs()
             self._objects.barrier()
         except BaseException:
@@ -135,39 +141,44 @@ class Recorder:
                 if new != old:
                     moves.append(Move(ref, tip, self._commit(new, tip, note)))
         if self._branch is None:
-            return _Step(moves, None, {})
+            return _Step(moves, None, {}, {})
         tip = self._tip(self._branch)
         if not record.outputs:
-            return _Step(moves, tip, {})
+            return _Step(moves, tip, {}, {})
         old = self._tree(tip) if tip else None
-        self._look_for_others(old, record.outputs)
+        before = {path: find(self._objects, old, path) if old else None for path in record.outputs}
+        if old != self._known:
+            self._look_for_others(before, record.outputs)
         new = splice(self._objects, old, record.outputs)
         if new == old:
-            return _Step(moves, tip, {})
+            return _Step(moves, tip, {}, {})
         commit = self._author.commit_on_branch(new, tip, message)
         self._remember(commit, new)
-        return _Step([*moves, Move(self._branch, tip, commit)], commit, record.outputs)
+        return _Step([*moves, Move(self._branch, tip, commit)], commit, record.outputs, before)
 
-    def _look_for_others(self, tree: Optional[str], outputs: Mapping[str, Entry]) -> None:
+    def _look_for_others(self, there: Mapping[str, Optional[Entry]], outputs: Mapping[str, Entry]) -> None:
         """Raise Moved for outputs that the branch holds with content neither known, nor ours, nor new."""
-        if tree is None or tree == self._known:
-            return
         moved = []
-        for path, entry in outputs.items():
-            now = find(self._objects, tree, path)
+        for path, now in there.items():
             known = find(self._objects, self._known, path) if self._known else None
-            if now not in (None, entry, self._ours.get(path), known):
+            if now not in (None, outputs[path], self._ours.get(path), known):
                 moved.append(path)
         if moved:
             raise Moved(moved)
 
-    def _teach(self, entries: Mapping[str, Entry]) -> None:
+    def _teach(self, step: _Step) -> None:
         """The index learns the outputs, if the branch that they go to is the one that HEAD names now."""
-        if not (entries and self._checked_out and self._head() == self._branch):
-            return
-        with index.private_index(self._repository) as private:
-            if self._head() == self._branch:  # a switch of branches holds the same lock
-                index.learn(self._git, self._repository, entries, private)
+        if step.learn and self._is_head():
+            self._index.learn(step.learn, step.before)
+
+    def _mend(self) -> None:
+        """What the index learned last, it still knows. Not so important that it may stop anything."""
+        with contextlib.suppress(ComeBackLater, GitFailed):
+            if self._is_head():
+                self._index.mend()
+
+    def _is_head(self) -> bool:
+        return self._checked_out and self._head() == self._branch
 
     def _head(self) -> Optional[str]:
         """The branch that HEAD names; None if it is detached."""
@@ -232,6 +243,7 @@ class Recorder:
 
     def close(self) -> None:
         """End the processes that stay."""
+        self._mend()
         self._refs.stop()
         self._filters.close()
 

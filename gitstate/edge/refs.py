@@ -42,8 +42,9 @@ class Cleared(NamedTuple):
 class Refs:
     """The one place that moves refs. The process that does it stays; it is started again when it died."""
 
-    def __init__(self, git: Git, repository: Repository) -> None:
+    def __init__(self, git: Git, repository: Repository, why: str = "gitstate: record") -> None:
         self._git = git
+        self._why = why  # for the reflog
         self._repository = repository
         self._journal = os.path.join(repository.state, _JOURNAL)
         self._child: Optional[Child] = None
@@ -90,7 +91,7 @@ class Refs:
         if self._child is None or not self._child.alive:
             self._child = Child(
                 self._git, *DURABLE, "-c", "core.filesRefLockTimeout=1000",
-                "update-ref", "-m", "gitstate: record", "--stdin",
+                "update-ref", "--create-reflog", "-m", self._why, "--stdin",
             )  # fmt: skip
         return self._child
 

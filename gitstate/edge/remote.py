@@ -1,6 +1,7 @@
 """Talking to the remote: which one it is, what it has, and what it takes.
 
-What happened is read from exit codes, refs and flags, never from the words of a message; words are for people.
+What happened is read from exit codes, refs and flags, never from the words of a message:
+those are for people.
 Nothing here moves a local branch or local notes.
 """
 
@@ -119,7 +120,7 @@ def pick(git: Git, branch: str | None) -> Remote | None:
         name, merge = "origin", branch or ""
     if merge and not merge.startswith(HEADS):
         raise UsageError(
-            f"The upstream of {short} is {merge} of {name}, which is not a branch, so nothing can be pushed to it.",
+            f"The upstream of {short} is {merge} of {name}; that is no branch, so nothing can be pushed to it.",
             f"Give it one: git branch --set-upstream-to=REMOTE/BRANCH {short}",
         )
     pushes_to = _last(known, f"branch.{short}.pushremote") or _last(known, "remote.pushdefault")
@@ -131,7 +132,7 @@ def pick(git: Git, branch: str | None) -> Remote | None:
 
 
 def setup_fetch(git: Git, remote: Remote) -> bool:
-    """Make plain `git fetch` and `git pull` bring the notes into their tracking refs. True if it changed anything.
+    """Make plain `git fetch` and `git pull` bring the notes into their tracking refs. True if that was news.
 
     A glob, because any other refspec breaks `git pull` while the remote has no notes yet. A remote without
     any refspec is left alone: one for notes would be its only one.
@@ -159,8 +160,8 @@ def clobbering(git: Git, remote: Remote) -> list[str]:
 def fetched_before(git: Git, remote: Remote) -> bool:
     """Whether this clone has ever seen this remote's receipts, or seen that it had none.
 
-    Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the configuration
-    together with the remote's address: another address was never seen. `remote` as `pick` gave it.
+    Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the
+    configuration together with the remote's address: another address was never seen. `remote` as `pick` gave it.
     """
     return remote.seen or bool(git.run("for-each-ref", "--count=1", remote.tracked(RECEIPTS)).out)
 
@@ -269,7 +270,7 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
 
 def pause(attempt: int, longest: float = 5.0) -> None:
     """Wait a random while that grows with the number of attempts, so that two who collided do not again."""
-    time.sleep(random.random() * min(longest, 0.05 * 2**attempt))
+    time.sleep(random.random() * min(longest, 0.05 * 2**attempt))  # noqa: S311 (no secret)
 
 
 def _notes_refspec(remote: Remote) -> str:

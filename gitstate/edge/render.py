@@ -222,7 +222,9 @@ def _text(template: Template, context: Mapping[str, object]) -> str:
         if length > sandbox.MAX_LENGTH:
             raise ValueError(f"it renders to more than {sandbox.MAX_LENGTH} characters")
         pieces.append(piece)
-    return "".join(pieces)
+    text = "".join(pieces)
+    text.encode()  # a lone surrogate, written as an escape, is no text that could be sent
+    return text
 
 
 def _explained(error: Exception, what: str, hint: str = "") -> RenderError:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gitstate.edge import notes, tree, worktree
-from gitstate.edge.git import DURABLE, Git
+from gitstate.edge.author import Author
+from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.repo import RECEIPTS
+from gitstate.edge.repo import RECEIPTS, Repository
 from gitstate.edge.worktree import Change
 from gitstate.errors import CorruptState
 
@@ -35,8 +36,8 @@ class Lost(NamedTuple):
     stays: str | None  # None: the remote deleted the path
 
 
-class Unvouched(Exception):
-    """A commit of ours holds what no receipt vouches for, so somebody else put it in. `path` is one such path."""
+class Unvouched(Exception):  # noqa: N818 (what it is, not that it is wrong)
+    """A commit of ours holds what no receipt vouches for: somebody else put it in. `path` is one such path."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -54,7 +55,12 @@ def is_ours(commit: bytes) -> bool:
 
 
 def reparent(
-    git: Git, objects: Objects, chain: Sequence[str], theirs: str, choose: Choose = theirs_stays
+    git: Git,
+    repository: Repository,
+    objects: Objects,
+    chain: Sequence[str],
+    theirs: str,
+    choose: Choose = theirs_stays,
 ) -> tuple[str, tuple[Lost, ...]]:
     """The new commit with the outputs of `chain` (oldest first, all ours) on top of `theirs`, and what lost.
 
@@ -82,7 +88,9 @@ def reparent(
     new_tree = tree.splice(objects, their_tree, splices)
     if new_tree == their_tree:
         return theirs, tuple(lost)
-    return _new_commit(git, objects, new_tree, theirs, chain), tuple(lost)
+    sign = git.text("config", "--type=bool", "commit.gpgSign", check=False) == "true"
+    author = Author(git, repository, objects, sign)
+    return author.commit_on_branch(new_tree, theirs, _message(author, objects, chain)), tuple(lost)
 
 
 def _require_outputs(git: Git, objects: Objects, ours: Sequence[Change]) -> None:
@@ -110,24 +118,14 @@ def _vouched(git: Git, objects: Objects, blobs: Sequence[str]) -> set[str]:
     return found
 
 
-def _new_commit(git: Git, objects: Objects, new_tree: str, parent: str, chain: Sequence[str]) -> str:
-    """Write the commit that stands for all of `chain`: author of the newest, and every trailer."""
-    newest = content(objects, chain[-1])
-    message = newest.split(b"\n\n", 1)[1]
-    if len(chain) > 1:
-        trailers = dict.fromkeys(line for oid in chain for line in _TRAILER.findall(content(objects, oid)))
-        works = sum(line.startswith(b"Gitstate-Work: ") for line in trailers)
-        message = b"Record %d works\n\n%s\n" % (works, b"\n".join(trailers))
-    sign = ["-S"] if git.text("config", "--type=bool", "commit.gpgSign", check=False) == "true" else []
-    author = re.search(rb"^author (.*) <(.*)> (\d+ [+-]\d+)$", newest, re.MULTILINE)
-    names = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE")
-    identity = {} if author is None else dict(zip(names, map(os.fsdecode, author.groups())))
-    if author is not None:
-        identity["GIT_AUTHOR_DATE"] = "@" + identity["GIT_AUTHOR_DATE"]
-    arguments = ("commit-tree", "-p", parent, *sign, "-F", "-", new_tree)
-    new = git.run(*DURABLE, *arguments, stdin=message, env=identity).out.decode().strip()
-    objects.rely(new)
-    return new
+def _message(author: Author, objects: Objects, chain: Sequence[str]) -> bytes:
+    """The message of the commit that stands for all of `chain`, with every trailer; of one, its own."""
+    messages = [content(objects, oid).split(b"\n\n", 1)[1] for oid in chain]
+    if len(messages) == 1:
+        return messages[0]
+    trailers = dict.fromkeys(os.fsdecode(line) for text in messages for line in _TRAILER.findall(text))
+    works = sum(line.startswith("Gitstate-Work: ") for line in trailers)
+    return author.message(f"gitstate: {works} works", list(trailers))
 
 
 def content(objects: Objects, oid: str) -> bytes:

@@ -25,7 +25,7 @@ _CASE = re.compile(r"case(?=[ \t\n\\])")
 _PARAMETER = re.compile(r"\$(?:[@*#?$!0-9-]|[A-Za-z_][A-Za-z_0-9]*)?")
 # Readers for whom the shell's quoting is no protection, as they read the word again as a program.
 _SHELL_PROGRAM = re.compile(
-    r"(?:^|[\s/])(?:ba|da|a|k|mk|z)?sh\s+(?:[-+]o\s+\S+\s+|[-+]\S+\s+)*-[A-Za-z]*c\s+$"
+    r"(?:^|[\s/\\])(?:ba|da|a|k|mk|z)?sh\s+(?:[-+]o\s+\S+\s+|[-+]\S+\s+)*-[A-Za-z]*c\s+$"
 )
 _EVAL = re.compile(
     r"\s*(?:(?:then|do|else|if|elif|while|until|!|\{|command|builtin)\s+|\w+=\S*\s+)*(?:eval|let)\s"

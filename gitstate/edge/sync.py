@@ -6,13 +6,13 @@ forward (`edge.branch`). Every step may be the last one of this process: the nex
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from gitstate.edge import notes, remote
+from gitstate.edge.author import Author
 from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
-from gitstate.edge.git import DURABLE, Git
+from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.remote import Answer, Fetched, Pushed, Remote
 from gitstate.edge.reparent import Choose, Lost, theirs_stays
@@ -66,7 +66,7 @@ def sync(
     if there is None:
         return Outcome()
     if offline:
-        return Outcome(there, True, came=merge_notes(git, objects, there))
+        return Outcome(there, True, came=merge_notes(git, repository, objects, there))
     outcome, last, refused, atomic = Outcome(there), None, 0, True
     pushed = Pushed(Answer.APPLIED)
     for attempt in range(TRIES):
@@ -100,13 +100,14 @@ def sync(
     )
 
 
-def merge_notes(git: Git, objects: Objects, there: Remote) -> Amount:
+def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remote) -> Amount:
     """Merge the notes in the tracking refs into the local ones, by union and compare-and-swap.
 
     Nothing that is noted here is ever lost by it, even where the remote has lost it.
     Raises CorruptState if notes cannot be read.
     """
-    return Amount(0, *(_merge_ref(git, objects, ref, there.tracked(ref)) for ref in (RECEIPTS, LOG)))
+    pairs = ((ref, there.tracked(ref)) for ref in (RECEIPTS, LOG))
+    return Amount(0, *(_merge_ref(git, repository, objects, *pair) for pair in pairs))
 
 
 def _merge(
@@ -120,7 +121,7 @@ def _merge(
 ) -> Outcome:
     """Take in what was fetched and add to `outcome` what it did."""
     assert outcome.remote is not None
-    came = _sum(outcome.came, merge_notes(git, objects, outcome.remote))
+    came = _sum(outcome.came, merge_notes(git, repository, objects, outcome.remote))
     if branch is None:
         return outcome._replace(came=came)
     forward = bring_forward(git, repository, objects, branch, outcome.remote, fetched, choose)
@@ -136,19 +137,15 @@ def _sum(one: Amount, other: Amount) -> Amount:
     return Amount(one.commits + other.commits, one.receipts + other.receipts, one.log + other.log)
 
 
-def _merge_ref(git: Git, objects: Objects, ref: str, tracking: str) -> int:
+def _merge_ref(git: Git, repository: Repository, objects: Objects, ref: str, tracking: str) -> int:
     """Merge one notes ref; how many objects' notes it changed here."""
     for attempt in range(TRIES):
         ours, theirs = objects.resolve(ref), objects.resolve(tracking)
         if theirs is None or ours == theirs or (ours and _is_ancestor(git, theirs, ours)):
             return 0
         remote.fetch_missing(git, _blobs(git, theirs))
-        new = _union(git, objects, ours, theirs)
-        objects.disk.cover_folder(os.path.join(objects.folder, "pack"))
-        objects.barrier()
-        if compare_and_swap(git, ref, new, ours, "gitstate sync: union with what was fetched"):
-            objects.disk.cover(os.path.join(os.path.dirname(objects.folder), ref))
-            objects.barrier()
+        new = _union(git, repository, objects, ours, theirs)
+        if compare_and_swap(git, repository, objects, ref, new, ours, "gitstate sync: union with what came"):
             return _changed(git, ours, new)
         remote.pause(attempt)
     raise ComeBackLater(
@@ -156,7 +153,7 @@ def _merge_ref(git: Git, objects: Objects, ref: str, tracking: str) -> int:
     )
 
 
-def _union(git: Git, objects: Objects, ours: str | None, theirs: str) -> str:
+def _union(git: Git, repository: Repository, objects: Objects, ours: str | None, theirs: str) -> str:
     """The commit that holds all lines of both, and of which a push is no more than an update for the remote.
 
     Theirs itself, whatever the histories say, if we have nothing that it lacks. Otherwise even a descendant
@@ -168,11 +165,8 @@ def _union(git: Git, objects: Objects, ours: str | None, theirs: str) -> str:
     assert merged is not None
     if merged == objects.resolve(f"{theirs}^{{tree}}"):
         return theirs
-    parents = ("-p", theirs) if _is_ancestor(git, ours, theirs) else ("-p", ours, "-p", theirs)
-    written = git.run(*DURABLE, "commit-tree", *parents, "-m", "Merge notes", merged)
-    new = written.out.decode().strip()
-    objects.rely(new)
-    return new
+    parents = [theirs] if _is_ancestor(git, ours, theirs) else [ours, theirs]
+    return Author(git, repository, objects, sign=False).commit(merged, parents, b"gitstate: union of notes\n")
 
 
 def _blobs(git: Git, notes_commit: str) -> Iterator[str]:
@@ -221,7 +215,7 @@ def _weigh(
 def _refusal(there: Remote, pushed: Pushed) -> NeedsHuman:
     refused = ", ".join(pushed.refused)
     return NeedsHuman(
-        f"{there.name} refuses {refused}, although nothing was pushed there meanwhile.\n{pushed.words}".rstrip(),
+        f"{there.name} refuses {refused}, although nobody pushed there meanwhile.\n{pushed.words}".rstrip(),
         "If the branch is protected, record on one of your own: gitstate run --branch NAME. "
         "What is finished is safe here.",
     )

@@ -1,7 +1,8 @@
 """YAML by the core rules of version 1.2, with the place of every mistake: `no` and dates stay text.
 
 The C parser makes nodes (the pure one where it is absent); the values are made here, which is faster than
-PyYAML's own loader and refuses what that one lets pass: keys given twice, merge keys, foreign tags, endless aliases.
+PyYAML's own loader and refuses what that one lets pass: keys given twice, merge keys, foreign tags, endless
+aliases.
 """
 
 from __future__ import annotations

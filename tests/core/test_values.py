@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from gitstate.core import values
 
 plain = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8")),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abé", max_size=3), inner, max_size=4),
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False) | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.text("abé", max_size=3), inner, max_size=4),
     max_leaves=12,
 )  # fmt: skip
 

@@ -201,6 +201,7 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config({"output": ["a/{slug}", "../x"]}), "output[1]: the path '../x'"),
         (config({"output": 7}), "stages.s.output must be text"),
         (config({"output": "./{slug}"}), "Write '{slug}'"),
+        (config({"output": "{{ slug }}.md"}), "doubles its braces; a placeholder is written {slug}"),
         (config({"output": "out/"}), "empty segment"),
         (config({"output": "a\ud800"}), "cannot be used"),
         (config({"prompt": "/etc/passwd"}), "absolute"),
