@@ -251,8 +251,14 @@ def in_the_way_line(name: str, paths: Sequence[str]) -> str:
     )
 
 
+_AWAY = "The remote is out of reach: results are safe here, `gitstate sync` delivers them."
+
+
 def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, unfinished: int, away: bool) -> list[str]:
     """What a run did, at its end, and what to type next."""
+    if not (unfinished or any(fields[name] for name in ("done", "restored", "failed", "left"))):
+        lines = [f"Nothing to do: {number(done, 'work is', 'works are')} done."]
+        return [*lines, _AWAY] if away else lines
     parts = [f"{fields['done']:,} done"]
     if fields["restored"]:
         parts.append(f"{fields['restored']:,} restored")
@@ -276,9 +282,10 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, unfinished: in
             "Take them as they are: gitstate accept; make them anew: gitstate run --redo SLUG"
         )
     if unfinished:
-        lines.append("`gitstate run` goes on from here.")
+        stopped = "Interrupted. " if fields["code"] == 130 else ""
+        lines.append(f"{stopped}`gitstate run` goes on from here.")
     if away:
-        lines.append("The remote is out of reach: results are safe here, `gitstate sync` delivers them.")
+        lines.append(_AWAY)
     return lines
 
 

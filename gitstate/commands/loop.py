@@ -66,7 +66,7 @@ class Loop:
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-        self.unfinished = len(todo)
+        self.unfinished += len(todo)
 
     def _may_begin(self) -> bool:
         if self.stop.is_set() or (self.options.limit is not None and self._begun >= self.options.limit):

@@ -6,6 +6,7 @@ Index and working tree move first and the branch after them, by compare-and-swap
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from enum import Enum
@@ -18,7 +19,7 @@ from gitstate.edge.refs import Move, Refs
 from gitstate.edge.remote import HEADS, Fetched, Remote
 from gitstate.edge.reparent import Choose, Lost, Unvouched, content, is_ours, reparent, theirs_stays
 from gitstate.edge.repo import Repository
-from gitstate.errors import ComeBackLater, NeedsHuman
+from gitstate.errors import ComeBackLater, GitFailed, NeedsHuman
 
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
 _TRIES = 3
@@ -167,20 +168,26 @@ class Mover:
             except (NeedsHuman, ComeBackLater):
                 os.unlink(self.journal)
                 raise
-        moved = False
+        seen = worktree.stamp(self.repository)
         try:
             moved = compare_and_swap(self.git, self.repository, self.objects, self.branch, new, old, why)
-        finally:
-            if not moved:
-                self._retreat(new)
+        except (ComeBackLater, GitFailed):
+            self._retreat(new)
+            raise
         if not moved:
+            self._retreat(new)
             return False
         if self.here:
+            # A `git commit` that had read the index before we held it may have written its own over ours; its
+            # commit then fails, but the next one would take back what came.
+            if worktree.stamp(self.repository) != seen:
+                with contextlib.suppress(NeedsHuman, ComeBackLater):
+                    self._files(old, new)
             os.unlink(self.journal)
         return True
 
     def finish_interrupted(self) -> None:
-        """Finish the move that a killed run began in this working tree, if the branch is still where it was."""
+        """Finish what a killed run began in this working tree, if the branch is still where it was."""
         try:
             with open(self.journal, encoding="utf-8") as file:
                 words = file.read().split()

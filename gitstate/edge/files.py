@@ -24,7 +24,7 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 _BUSY_TRIES = 8  # on Windows, while a scanner or a reader has the target open; about 2.5 s in all
 
 
-class SymlinkInTheWay(UsageError):  # noqa: N818 (as its siblings)
+class SymlinkInTheWay(UsageError):
     """A folder on the way to an output is a symlink, so the output might land outside the repository."""
 
 

@@ -23,6 +23,7 @@ from gitstate.errors import ComeBackLater
 PATIENCE = 5.0  # seconds to wait for somebody else's lock
 _MARK = b"gitstate holds this lock while its lock file says so\n"  # never the beginning of an index
 _PRIVATE = "gitstate-index"
+_WATCHED = 10.0  # seconds; a living git needs milliseconds between reading the index and writing it
 
 
 def lock_path(git_dir: str) -> str:
@@ -87,20 +88,22 @@ class Teacher:
     def __init__(self, git: Git, repository: Repository) -> None:
         self._git, self._repository = git, repository
         self._stamp: Optional[tuple[int, int, int]] = None
-        self._taught: dict[
-            str, tuple[Entry, Optional[Entry]]
-        ] = {}  # path -> what it learned, what was before
+        # path -> what it learned, what was before, when (monotonic); the oldest first
+        self._taught: dict[str, tuple[Entry, Optional[Entry], float]] = {}
 
     def learn(self, entries: Mapping[str, Entry], before: Mapping[str, Optional[Entry]]) -> None:
-        """The index learns entries; everything else that is staged stays as it is. `before` is what the branch
-        held there. Raises ComeBackLater while somebody else has the index's lock."""
+        """The index learns entries; all else that is staged stays as it is. `before` is what the branch held
+        there. Raises ComeBackLater while somebody else has the index's lock."""
         with private_index(self._repository) as private:
             self._put(entries, private)
-        self._taught = {path: (entry, before.get(path)) for path, entry in entries.items()}
+        now = time.monotonic()
+        for path, entry in entries.items():
+            self._taught.pop(path, None)
+            self._taught[path] = (entry, before.get(path), now)
         self._stamp = self._now()
 
     def mend(self) -> list[str]:
-        """Teach again what was taught last and is lost; returns those paths.
+        """Teach again what was taught lately and is lost; returns those paths.
 
         `git commit` reads the index before it locks it. If we wrote in that instant, it writes the index
         without our entries; the user's next commit would then delete our outputs. Noticed by the file, which
@@ -112,7 +115,7 @@ class Teacher:
             there = self._entries(private)
             lost = {
                 path: entry
-                for path, (entry, before) in self._taught.items()
+                for path, (entry, before, _) in self._taught.items()
                 if there.get(path) in (None, before)
                 and there.get(path) != entry
                 and os.path.lexists(os.path.join(self._repository.root, path))
@@ -123,8 +126,10 @@ class Teacher:
         return list(lost)
 
     def forget(self) -> None:
-        """What was taught last is not watched any more."""
-        self._taught = {}
+        """What was taught a while ago is not watched any more."""
+        since = time.monotonic() - _WATCHED
+        while self._taught and next(iter(self._taught.values()))[2] < since:
+            del self._taught[next(iter(self._taught))]
 
     def _put(self, entries: Mapping[str, Entry], private: str) -> None:
         lines = "".join(f"{mode} {oid}\t{path}\0" for path, (mode, oid) in entries.items())
@@ -132,7 +137,7 @@ class Teacher:
         self._git.run(*DURABLE, "update-index", "-z", "--index-info", stdin=os.fsencode(lines), env=env)
 
     def _entries(self, private: str) -> dict[str, Optional[Entry]]:
-        """What the index holds at the paths last taught (an unmerged path has no one entry: it is left alone)."""
+        """What the index holds at the paths taught (an unmerged one is left alone)."""
         env = {"GIT_INDEX_FILE": private, "GIT_LITERAL_PATHSPECS": "1"}
         found: dict[str, Optional[Entry]] = {}
         paths = list(self._taught)

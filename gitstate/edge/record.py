@@ -172,7 +172,7 @@ class Recorder:
             self._index.learn(step.learn, step.before)
 
     def _mend(self) -> None:
-        """What the index learned last, it still knows. Not so important that it may stop anything."""
+        """What the index learned lately, it still knows. Not so important that it may stop anything."""
         with contextlib.suppress(ComeBackLater, GitFailed):
             if self._is_head():
                 self._index.mend()

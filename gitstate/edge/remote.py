@@ -120,7 +120,7 @@ def pick(git: Git, branch: str | None) -> Remote | None:
         name, merge = "origin", branch or ""
     if merge and not merge.startswith(HEADS):
         raise UsageError(
-            f"The upstream of {short} is {merge} of {name}; that is no branch, so nothing can be pushed to it.",
+            f"The upstream of {short} is {merge} of {name}, no branch, so nothing can be pushed to it.",
             f"Give it one: git branch --set-upstream-to=REMOTE/BRANCH {short}",
         )
     pushes_to = _last(known, f"branch.{short}.pushremote") or _last(known, "remote.pushdefault")
@@ -161,7 +161,7 @@ def fetched_before(git: Git, remote: Remote) -> bool:
     """Whether this clone has ever seen this remote's receipts, or seen that it had none.
 
     Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the
-    configuration together with the remote's address: another address was never seen. `remote` as `pick` gave it.
+    configuration together with the remote's address: another one was never seen. `remote` as `pick` gave it.
     """
     return remote.seen or bool(git.run("for-each-ref", "--count=1", remote.tracked(RECEIPTS)).out)
 

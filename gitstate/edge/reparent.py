@@ -37,7 +37,7 @@ class Lost(NamedTuple):
 
 
 class Unvouched(Exception):  # noqa: N818 (what it is, not that it is wrong)
-    """A commit of ours holds what no receipt vouches for: somebody else put it in. `path` is one such path."""
+    """A commit of ours holds what no receipt vouches for: somebody else put it in. `path` is one of them."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)

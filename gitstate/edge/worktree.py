@@ -1,8 +1,8 @@
 """Moving index and working tree from one commit to another without ever showing half a file.
 
 git's own checkout writes files in place: killed, it leaves torn ones, and refuses the next try because of
-them. So every file is first written elsewhere, whole, and renamed to its place; the index learns it; and only then
-git is asked to move, finds little left to write, and remains the judge of what may be replaced.
+them. So every file is first written elsewhere, whole, and then moved to its place; only then git is asked to
+move, finds little left to write, and remains the judge of what may be replaced.
 Killed anywhere, the same call finishes the move.
 """
 
@@ -57,8 +57,14 @@ def move(git: Git, repository: Repository, objects: Objects, old: str, new: str)
         _Mover(_Index(git, private), repository, objects, old, new).move()
 
 
+def stamp(repository: Repository) -> tuple[int, int, int] | None:
+    """Something that changes whenever the index is written."""
+    seen = _lstat(os.path.realpath(os.path.join(repository.git_dir, "index")))
+    return seen and (seen.st_ino, seen.st_mtime_ns, seen.st_size)
+
+
 class _Index:
-    """The user's index while we hold its lock: git works on a private file that becomes the index at the end."""
+    """The user's index while we hold its lock: git works on a private file, which then becomes the index."""
 
     def __init__(self, git: Git, private: str) -> None:
         self.git = git
@@ -83,7 +89,7 @@ class _Index:
         if done.code:
             raise NeedsHuman(
                 f"The working tree cannot be brought to what the remote has: {done.err.strip()}",
-                "Commit what is in the way, or put it aside (git stash --include-untracked); then `gitstate sync`.",
+                "Commit it, or put it aside (git stash --include-untracked); then run `gitstate sync`.",
             )
 
     def _run(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> Done:
@@ -136,7 +142,7 @@ class _Mover:
         return other.isdisjoint(change.path for change in arrived)
 
     def _look(self) -> dict[str, str]:
-        """What stands at each path: as `old` or nothing (free to be replaced), already as `new`, or a user's."""
+        """What stands at each path: nothing or as `old` (free to be replaced), as `new`, or the user's."""
         staged = {c.path: c for c in self.index.differs("diff-index", "--cached", self.old)}
         dirty = {c.path for c in self.index.differs("diff-files")}
         state: dict[str, str] = {}
@@ -163,7 +169,7 @@ class _Mover:
         return state
 
     def _hash(self, paths: Sequence[str]) -> list[str]:
-        """The ids that git would give to what stands at `paths`, after clean filters; "" for what is no file."""
+        """The ids that git would give to what stands at `paths`, clean filters applied; "" for no file."""
         ids = dict.fromkeys(paths, "")
         plain = []
         for path in paths:
