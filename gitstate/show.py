@@ -246,9 +246,18 @@ def kept_line(name: str) -> str:
 def in_the_way_line(name: str, paths: Sequence[str]) -> str:
     """A work whose place is taken by something nobody vouches for."""
     return (
-        f"{paint('!', '35', sys.stderr)} {safe(name)}  left alone: {', '.join(map(safe, paths))} holds content that neither "
-        "a commit nor a receipt vouches for"
+        f"{paint('!', '35', sys.stderr)} {safe(name)}  left alone: {', '.join(map(safe, paths))} holds content that "
+        "neither a commit nor a receipt vouches for"
     )
+
+
+def disturbed_line(branch: str, dirty: Sequence[str]) -> str:
+    """Why nothing new begins in a run whose clone was changed under it."""
+    name = safe(branch.removeprefix("refs/heads/"))
+    if dirty:
+        changed = ", ".join(map(safe, dirty[:5]))
+        return f"Changed while this runs, and not committed: {changed}. Nothing new begins; commit it and run again."
+    return f"Another branch was checked out: what is under way is recorded on {name}, nothing new begins."
 
 
 _AWAY = "The remote is out of reach: results are safe here, `gitstate sync` delivers them."

@@ -98,16 +98,17 @@ def _kill(world: World) -> dict[str, bytes]:
     """Run on A until some answers are there, and kill it; returns what then stands in the outputs' folders."""
     world.chapter("2. A runs, and is killed in the middle of a call", "SIGKILL, to the whole process group.")
     running = world.start("A", "gitstate", "run")
-    deadline = time.monotonic() + 60
-    while len(world.calls("answered")) < _FINISHED or not world.under_way():
+    caught, deadline = None, time.monotonic() + 60
+    while caught is None:
         if running.ended() or time.monotonic() > deadline:
             raise FalseClaim("The run should still be under way when it is killed.")
-        time.sleep(0.01)
-    time.sleep(0.08)  # well into a call, which takes 0.3 s
-    code = running.kill(world.under_way())
+        time.sleep(0.02)
+        if len(world.calls("answered")) >= _FINISHED:
+            caught = world.freeze()
+    code = running.kill()
+    world.kill(caught)
     world.say("    Killed.", "31")
-    cut_off = world.under_way()
-    world.say(f"      (kill -9; {cut_off[0].slug if cut_off else 'no call'} was waiting for its answer)", "2")
+    world.say(f"      (kill -9; {caught.slug} was waiting for its answer)", "2")
     world.say()
     finished = {call.slug for call in world.calls("answered")}
     world.claim("It died of the signal.", code == -9, code)

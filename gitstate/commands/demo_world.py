@@ -25,7 +25,12 @@ _PATIENCE = 120.0  # seconds that any one command gets; all of them take a few
 _FOREIGN = re.compile(r"GIT_|GITSTATE_|LEDGER$|EDITOR$")
 
 
-class FalseClaim(Exception):  # noqa: N818 (it is no error of the program's but what the demo found)
+# Not `python -m`, which would look for modules in the folder that the command runs in.
+_PLACE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_START = f"import sys; sys.path[0] = {_PLACE!r}; from gitstate.__main__ import main; sys.exit(main())"
+
+
+class FalseClaim(Exception):
     """Something that the demo claims does not hold."""
 
 
@@ -137,6 +142,23 @@ class World:
         ended = {call.pid for call in entries if call.event == "answered"}
         return [call for call in entries if call.event == "called" and call.pid not in ended]
 
+    def freeze(self) -> Optional[Call]:
+        """Stop a call in its middle (commands have process groups of their own); None if none could be caught."""
+        for call in self.under_way():
+            group = _group(call)
+            if group is not None:
+                _signal(group, "SIGSTOP")
+                if call in self.under_way():
+                    return call
+                _signal(group, "SIGCONT")  # its answer came meanwhile
+        return None
+
+    def kill(self, call: Call) -> None:
+        """SIGKILL for a call that was caught."""
+        group = _group(call)
+        if group is not None:
+            _signal(group, "SIGKILL")
+
     def _entries(self) -> list[Call]:
         try:
             with open(self.ledger, encoding="utf-8") as file:
@@ -178,7 +200,7 @@ class Running:
         try:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            self.kill([])
+            self.kill()
             raise FalseClaim(f"A command took more than {_PATIENCE:.0f} seconds.") from None
         self._reader.join(5)
         hidden = self._lines[self._shown :] if self._shown else []
@@ -193,22 +215,26 @@ class Running:
         """Whether it has ended by itself."""
         return self._process.poll() is not None
 
-    def kill(self, calls: Sequence[Call]) -> Optional[int]:
-        """SIGKILL for the whole group, and for the given calls, which have groups of their own.
-
-        As in a power cut, nobody gets a chance to put anything in order. Returns the exit code.
-        """
-        number = getattr(signal, "SIGKILL", signal.SIGTERM)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-        for call in calls:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                group = os.getpgid(call.pid)
-                if group not in (os.getpgid(0), self._process.pid):
-                    os.killpg(group, number)
-        self._process.wait(_PATIENCE)
+    def kill(self) -> int:
+        """SIGKILL for its whole process group: nobody gets a chance to put anything in order."""
+        _signal(self._process.pid, "SIGKILL")
+        code = self._process.wait(_PATIENCE)
         self._reader.join(5)
-        return self._process.returncode
+        return code
+
+
+def _signal(group: int, name: str) -> None:
+    """Send a signal to a process group that may have ended meanwhile."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, getattr(signal, name))
+
+
+def _group(call: Call) -> Optional[int]:
+    """The process group of a call; None if it has ended."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        group = os.getpgid(call.pid)
+        return group if group != os.getpgid(0) else None
+    return None
 
 
 def make_folder(folder: str) -> str:
@@ -254,7 +280,7 @@ def _environment(ledger: str) -> dict[str, str]:
 def _argv(command: Sequence[str]) -> list[str]:
     """What to start for a command as typed: `gitstate` is this very installation, one word with spaces a shell's."""
     if command[0] == "gitstate":
-        return [sys.executable, "-m", "gitstate", *command[1:]]
+        return [sys.executable, "-c", _START, *command[1:]]
     return ["/bin/sh", "-c", command[0]] if len(command) == 1 and " " in command[0] else list(command)
 
 

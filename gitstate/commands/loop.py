@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional
 
+from gitstate import show
 from gitstate.commands.progress import Progress
 from gitstate.commands.session import Judged, Session, Settled
 from gitstate.commands.syncing import Syncing
 from gitstate.core.derive import Status
 from gitstate.core.identity import work_id
-from gitstate.core.schedule import order_of
+from gitstate.core.schedule import is_due, order_of
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
 
@@ -44,6 +45,7 @@ class Loop:
         self._begun = 0
         self._flying = 0
         self._redo = options.redo
+        self.disturbed = False
 
     def go(self, due: Sequence[Status], waiting: Sequence[Status]) -> None:
         """Do the due works, and those that wait for them. Raises what makes going on pointless or unsafe."""
@@ -69,11 +71,29 @@ class Loop:
         self.unfinished += len(todo)
 
     def _may_begin(self) -> bool:
-        if self.stop.is_set() or (self.options.limit is not None and self._begun >= self.options.limit):
+        if (
+            self._disturbed()
+            or self.stop.is_set()
+            or (self.options.limit is not None and self._begun >= self.options.limit)
+        ):
             return False
         return self._flying < self.options.jobs + AHEAD
 
+    def _disturbed(self) -> bool:
+        """Whether the user has changed the clone so that nothing new may begin; says so once."""
+        dirty = self.session.view.snapshot.dirty
+        if self.disturbed or not (self.session.switched or (dirty and not self.options.allow_dirty)):
+            return self.disturbed
+        self.disturbed = True
+        self.progress.story(show.disturbed_line(self.session.branch, dirty))
+        return True
+
     def _begin(self, pool: ThreadPoolExecutor, status: Status) -> None:
+        # What stands in the queue may be older than the view: somebody may have committed meanwhile.
+        now = self.session.statuses.get((status.slug, status.stage))
+        if now is None or now.hash is None or not (self._redo or is_due(now) or self.options.retry_failed):
+            return
+        status = now
         prepared = self.session.prepare(status, self._redo)
         if isinstance(prepared, Settled):
             self.progress.settled(prepared, self._name(prepared.intent))
@@ -123,11 +143,12 @@ class Loop:
         keys = ((work.intent.slug, work.intent.stage) for work in settled)
         items = {session.statuses[key].item for key in keys if key in session.statuses}
         found = []
+        again = {(work.intent.slug, work.intent.stage) for work in settled if work.how == "kept"}
         for status in session.judge_again(items):
             key = (status.slug, status.stage)
-            if key in later and status.reason != "upstream":
+            if (key in later or key in again) and status.reason != "upstream":
                 later.discard(key)
-                if status.state == "pending" and status.reason in ("new", "stale", "missing", "expired"):
+                if is_due(status):
                     found.append(status)
         return list(reversed(order_of(found, session.view.plan.workflow)))
 

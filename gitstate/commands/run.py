@@ -155,7 +155,9 @@ def _conclude(
     """Say what this run did, keep it for `status`, and find the exit code."""
     failed = progress.failed + len(agenda.failed)
     left = len(agenda.protected) + progress.left + waiting
-    code = 130 if stop.is_set() else 1 if failed else 3 if left else 75 if syncing.away else 0
+    code = (
+        130 if stop.is_set() else 1 if failed else 3 if left or loop.disturbed else 75 if syncing.away else 0
+    )
     fields = {
         "at": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
         "done": progress.done,

@@ -66,6 +66,7 @@ class Session:
         self.recorder = Recorder(clone.git, clone.repository, clone.objects, branch, checked_out)
         self.attempts = Attempts(clone.repository.state)
         self.jobs = Jobs(clone.repository, clone.objects)
+        self.switched = False  # whether the user has switched to another branch meanwhile
         self.scratch = os.path.join(clone.repository.state, "scratch")
         self.rejected = os.path.join(
             clone.repository.state, "rejected"
@@ -91,7 +92,14 @@ class Session:
         self.staged = protect.staged_changes(clone.git, self.view.tips.head)
 
     def moved(self) -> bool:
-        """Whether somebody else has moved the branch or the receipts; if so the view is read anew."""
+        """Whether somebody else has moved the branch; if so the view is read anew.
+
+        Where somebody has switched to another branch, the working tree is not ours to write to any more: what
+        is under way is then recorded on our branch alone, and nothing new should begin.
+        """
+        if self.switched or (self.checked_out and self.recorder.head() != self.branch):
+            self.switched, self.checked_out = True, False
+            return False
         now = tips(self.clone.objects)
         if self.clone.objects.resolve(self.branch) == self.tip and now.head == self.view.tips.head:
             return False
@@ -163,7 +171,9 @@ class Session:
                 if error.errno not in (errno.ENOSPC, errno.EDQUOT) or hurry.is_set():
                     raise
             if not told:
-                show.story(f"No room on the disk for the answer of {intent.slug}/{intent.stage}: waiting for some.")
+                show.story(
+                    f"No room on the disk for the answer of {intent.slug}/{intent.stage}: waiting for some."
+                )
                 told = True
             time.sleep(_ROOM)
 
@@ -187,7 +197,9 @@ class Session:
             outputs = self.jobs.outputs(intent, spooled.outputs)
             passed, failed = self._check(intent, stage, outputs, cancel) if stage else ([], None)
         except UnicodeDecodeError as error:
-            failed = verdict.of_check("encoding", f"The answer is not UTF-8, which its template needs: {error}")
+            failed = verdict.of_check(
+                "encoding", f"The answer is not UTF-8, which its template needs: {error}"
+            )
             return Judged(intent, spooled.seconds, usage, failed=failed)
         except RenderError as error:
             return Judged(intent, spooled.seconds, usage, failed=verdict.of_rendering(str(error)))

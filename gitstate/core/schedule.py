@@ -64,6 +64,11 @@ def _place(status: Status, redo: bool, retry_failed: bool) -> str:
     return "due"
 
 
+def is_due(status: Status) -> bool:
+    """Whether a work is to be done as it stands: pending, its upstream done, nobody's hand in it."""
+    return status.state == "pending" and status.reason != "upstream" and status.reason not in PROTECTED
+
+
 def order_of(statuses: Iterable[Status], workflow: Workflow) -> list[Status]:
     """Due works in the order to start them: item by item, so that chains that were begun are finished first."""
     rank = {workflow.stages[position].name: number for number, position in enumerate(workflow.order)}

@@ -178,9 +178,9 @@ class Recorder:
                 self._index.mend()
 
     def _is_head(self) -> bool:
-        return self._checked_out and self._head() == self._branch
+        return self._checked_out and self.head() == self._branch
 
-    def _head(self) -> Optional[str]:
+    def head(self) -> Optional[str]:
         """The branch that HEAD names; None if it is detached."""
         with open(os.path.join(self._repository.git_dir, "HEAD"), "rb") as file:
             content = os.fsdecode(file.read()).strip()

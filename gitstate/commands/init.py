@@ -1,0 +1,227 @@
+"""`gitstate init`: a starter where no file stands, receipts that plain `git fetch` brings, and the hooks.
+
+Never overwrites, never commits, never pushes; safe to repeat.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import NamedTuple
+
+from gitstate import show
+from gitstate.commands import hooks as git_hooks
+from gitstate.commands.clone import CONFIG, Clone, statuses_of, utc_now
+from gitstate.core.problems import nearest
+from gitstate.data import folder
+from gitstate.edge import remote
+from gitstate.edge.files import write_whole
+from gitstate.edge.git import Git
+from gitstate.edge.repo import RECEIPTS, Repository, find
+from gitstate.errors import ComeBackLater, ConfigError, GitstateError, UsageError
+
+STARTER = "starter"
+
+
+def init(example: str, *, hooks: bool) -> int:
+    """Set up the repository that the current folder lies in; `example` is one of the examples, or "list".
+
+    Returns 0. UsageError outside a repository and for an example that there is not.
+    """
+    if example == "list":
+        for name in _examples():
+            show.tell(f"{name:<12}{_title(name)}")
+        return 0
+    if example and example not in _examples():
+        raise UsageError(
+            f"There is no example {example!r}.",
+            nearest(example, _examples()) or "List them: gitstate init --example list",
+        )
+    repository = find(".")
+    git = Git(repository.root)
+    facts = _facts(repository)
+    written = _write(repository.root, example or STARTER, asked=bool(example))
+    changed = _set_up_fetching(git, facts)
+    if hooks:
+        git_hooks.install()
+    if written or changed:
+        show.tell(_about_commits(facts))
+    _advise(written)
+    return 0
+
+
+# --- the files --------------------------------------------------------------------------------------------------------
+
+
+def _examples() -> list[str]:
+    top = folder("templates")
+    return sorted(
+        name for name in os.listdir(top) if name != STARTER and os.path.isdir(os.path.join(top, name))
+    )
+
+
+def _title(example: str) -> str:
+    """What an example is for: the first line of its configuration, a comment."""
+    with open(os.path.join(folder("templates"), example, CONFIG), encoding="utf-8") as file:
+        return file.readline().lstrip("# ").rstrip()
+
+
+def _files(example: str) -> list[str]:
+    """The paths of an example's files, relative to it, the configuration first."""
+    top = os.path.join(folder("templates"), example)
+    found = []
+    for place, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        found += [os.path.relpath(os.path.join(place, name), top).replace(os.sep, "/") for name in names]
+    return sorted(found, key=lambda path: (path != CONFIG, path))
+
+
+def _write(root: str, example: str, *, asked: bool) -> list[str]:
+    """Write the files of a template that are not there yet; returns their paths.
+
+    A configuration that is there means that somebody has begun: the starter then adds nothing to it.
+    """
+    if os.path.lexists(os.path.join(root, CONFIG)) and not asked:
+        show.tell(f"{CONFIG} is there; left as it is.")
+        return []
+    written, left = [], []
+    for path in _files(example):
+        with open(os.path.join(folder("templates"), example, path), "rb") as file:
+            content = file.read()
+        temporary = f".gitstate-init{secrets.token_hex(5)}-1.tmp"
+        try:
+            write_whole(os.path.join(root, path), content, temporary, replace=False, within=root)
+        except FileExistsError:
+            left.append(path)
+        except OSError as error:
+            raise UsageError(
+                f"{path} cannot be written: {error.strerror or error}.",
+                "Make room for it, and type the same again: what was written stays.",
+            ) from error
+        else:
+            written.append(path)
+    for path in written:
+        show.tell(f"Wrote {path}")
+    for path in left:
+        show.tell(f"Left {path} as it is: a file stands there already.")
+    return written
+
+
+# --- the repository ---------------------------------------------------------------------------------------------------
+
+
+class _Facts(NamedTuple):
+    """What the repository's own settings say."""
+
+    branch: str | None  # full ref; None on a detached HEAD
+    remotes: tuple[str, ...]
+    signs: bool
+    commit_msg: bool  # there is such a hook
+
+
+def _facts(repository: Repository) -> _Facts:
+    """Branch, remotes and settings. Read with GitPython, which writes nothing here, and asks no remote."""
+    # Imported here, since it costs 0.15 s and no other command needs it.
+    import git
+
+    plumbing = Git(repository.root)
+    hook = plumbing.text("rev-parse", "--path-format=absolute", "--git-path", "hooks/commit-msg")
+    try:
+        # (by its path: without one, GitPython would follow a stray GIT_DIR)
+        with git.Repo(repository.root, search_parent_directories=False) as repo:
+            branch = None if repo.head.is_detached else str(repo.head.reference.path)
+            remotes = tuple(str(one.name) for one in repo.remotes)
+            with repo.config_reader() as config:
+                signs = config.get_value("commit", "gpgsign", default=False) is True
+    except Exception:
+        # It stumbles over what it does not know yet (formats of refs, odd lines of configuration); git does not.
+        branch = plumbing.text("symbolic-ref", "-q", "HEAD", check=False) or None
+        remotes = tuple(plumbing.text("remote").split())
+        signs = plumbing.text("config", "--type=bool", "commit.gpgsign", check=False) == "true"
+    return _Facts(branch, remotes, signs, os.access(hook, os.X_OK))
+
+
+def _set_up_fetching(git: Git, facts: _Facts) -> bool:
+    """Let plain `git fetch` bring the receipts, and say what the remote has of them. True if it changed anything."""
+    if not facts.remotes:
+        show.tell(
+            "No remote yet. Once there is one, `gitstate run` and `gitstate sync` set it up by themselves."
+        )
+        return False
+    try:
+        there = remote.pick(git, facts.branch)
+    except UsageError as error:
+        show.tell(str(error))
+        return False
+    if there is None:
+        show.tell(
+            f"This branch has no upstream, and none of the remotes ({', '.join(facts.remotes)}) is `origin`."
+        )
+        show.tell("  Give it one, and receipts go there too: git push -u REMOTE BRANCH")
+        return False
+    changed = remote.setup_fetch(git, there)
+    name = show.safe(there.name)
+    if changed:
+        show.tell(f"`git fetch` now brings receipts from {name}, too.")
+    try:
+        refs = remote.refs(git, there)
+    except ComeBackLater as error:
+        show.tell(f"{error.message} Nothing else depends on that now.")
+        return changed
+    if RECEIPTS in refs:
+        show.tell(f"{name} has receipts already: `gitstate sync` fetches them.")
+    else:
+        show.tell(
+            f"{name} answers, and has no receipts yet. Whether it takes {RECEIPTS}, the first push shows."
+        )
+    return changed
+
+
+def _about_commits(facts: _Facts) -> str:
+    signs = "are signed, as this repository wants it," if facts.signs else "honour commit.gpgsign"
+    asks = "ask your commit-msg hook" if facts.commit_msg else "honour a commit-msg hook"
+    return (
+        f"gitstate's own commits {signs} and {asks}; pre-commit hooks do not run on them, because each\n"
+        "output has passed its stage's checks by then."
+    )
+
+
+# --- what next --------------------------------------------------------------------------------------------------------
+
+
+def _advise(written: list[str]) -> None:
+    show.tell("")
+    if _take_in():
+        return
+    tops = sorted({path.split("/")[0] + ("/" if "/" in path else "") for path in written})
+    show.tell("Next:")
+    if written:
+        show.tell(f"  make them yours: {', '.join(tops)}")
+    show.tell("  gitstate plan")
+    if written:
+        show.tell(f"  git add {' '.join(tops)} && git commit -m 'Plan the work'")
+    show.tell("  gitstate run")
+
+
+def _take_in() -> bool:
+    """Say so where outputs stand that nobody vouches for, or the configuration has mistakes. True if it said anything."""
+    try:
+        with Clone() as clone:
+            unverified = [s for s in statuses_of(clone.view(), utc_now()) if s.reason == "unverified"]
+    except ConfigError as error:
+        show.tell("Next: mend this, as `gitstate plan` shows it.")
+        for line in str(error).splitlines():
+            show.tell(f"  {line}")
+        return True
+    except GitstateError as error:
+        show.tell(str(error))
+        return True
+    if not unverified:
+        return False
+    show.tell(
+        f"{show.number(len(unverified), 'output')} of the plan {'is' if len(unverified) == 1 else 'are'} committed already, "
+        "without receipts. Next:"
+    )
+    show.tell("  gitstate sync     # if another clone made them, it has their receipts")
+    show.tell("  gitstate accept   # otherwise: take them all in as they are, which pays nothing")
+    return True
