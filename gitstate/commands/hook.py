@@ -85,7 +85,10 @@ class _Hook:
         changes, born = self.index.staged()
         rules = self._rules() if changes else []
         temporary = [change for change in changes if is_temp(change.path)]
-        candidates = [change for change in changes if any(rule.fits(change.path) for rule in rules)]
+        patterns = [rule.pattern() for rule in rules]
+        candidates = [
+            change for change in changes if any(pattern.fullmatch(change.path) for pattern in patterns)
+        ]
         if len(candidates) <= _FEW:
             candidates = [change for change in candidates if not self._in_order(change, rules)]
         if not temporary and not candidates:

@@ -67,10 +67,10 @@ def _install(repository: Repository, place: str) -> int:
         _write(path, script)
         tell(f"Installed: {safe(path)}")
     if in_tree:
-        tell("  That folder lies in the working tree: the script is part of the repository, so commit it, too.")
+        tell("  That folder lies in the working tree: the script is part of the repository; commit it, too.")
     elif not inside:
-        tell("  That folder lies outside this repository, and the hook acts in every one that uses it. Where there")
-        tell("  is no gitstate.yaml, it lets everything pass but gitstate's own temporary files.")
+        tell("  That folder lies outside this repository, and the hook acts in every one that uses it.")
+        tell("  Without a gitstate.yaml it lets everything pass but gitstate's own temporary files.")
     return 0
 
 
@@ -104,7 +104,7 @@ def _remove(place: str) -> int:
 
 def _folder(repository: Repository) -> str:
     """Where git looks for hooks: core.hooksPath, else the common directory's own folder."""
-    # Asked of git itself: GitPython costs 0.15 s to import and does not know core.hooksPath's forms (~, relative).
+    # Asked of git itself: GitPython does not know core.hooksPath, and costs 0.15 s.
     return Git(repository.root).text("rev-parse", "--path-format=absolute", "--git-path", "hooks")
 
 

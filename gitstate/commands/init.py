@@ -39,8 +39,10 @@ def init(example: str, *, hooks: bool) -> int:
         )
     repository = find(".")
     git = Git(repository.root)
+    if os.path.realpath(".") != os.path.realpath(repository.root):
+        show.tell(f"At the root of the repository, {show.safe(repository.root)}:")
     facts = _facts(repository)
-    written = _write(repository.root, example or STARTER, asked=bool(example))
+    written = _write(repository.root, example or STARTER)
     changed = _set_up_fetching(git, facts)
     if hooks:
         git_hooks.install()
@@ -76,18 +78,23 @@ def _files(example: str) -> list[str]:
     return sorted(found, key=lambda path: (path != CONFIG, path))
 
 
-def _write(root: str, example: str, *, asked: bool) -> list[str]:
+def _write(root: str, example: str) -> list[str]:
     """Write the files of a template that are not there yet; returns their paths.
 
-    A configuration that is there means that somebody has begun: the starter then adds nothing to it.
+    Beside a configuration of the user's own nothing is written: that would be half of a template.
     """
-    if os.path.lexists(os.path.join(root, CONFIG)) and not asked:
+    there = _content(os.path.join(root, CONFIG))
+    if there is not None and there != _content(os.path.join(folder("templates"), example, CONFIG)):
+        if example != STARTER:
+            raise UsageError(
+                f"{CONFIG} is there already, and is another one, so the example would be half of one.",
+                f"Try it apart: git init try-it && cd try-it && gitstate init --example {example}",
+            )
         show.tell(f"{CONFIG} is there; left as it is.")
         return []
     written, left = [], []
     for path in _files(example):
-        with open(os.path.join(folder("templates"), example, path), "rb") as file:
-            content = file.read()
+        content = _content(os.path.join(folder("templates"), example, path)) or b""
         temporary = f".gitstate-init{secrets.token_hex(5)}-1.tmp"
         try:
             write_whole(os.path.join(root, path), content, temporary, replace=False, within=root)
@@ -102,9 +109,20 @@ def _write(root: str, example: str, *, asked: bool) -> list[str]:
             written.append(path)
     for path in written:
         show.tell(f"Wrote {path}")
-    for path in left:
+    for path in left if written else ():
         show.tell(f"Left {path} as it is: a file stands there already.")
+    if not written:
+        show.tell(f"All files are there, and left as they are: {', '.join(left)}.")
     return written
+
+
+def _content(path: str) -> bytes | None:
+    """A file's bytes; None where no file can be read. A link that leads nowhere is somebody's, and empty."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b"" if os.path.lexists(path) else None
 
 
 # --- the repository ---------------------------------------------------------------------------------------------------
@@ -131,13 +149,12 @@ def _facts(repository: Repository) -> _Facts:
         with git.Repo(repository.root, search_parent_directories=False) as repo:
             branch = None if repo.head.is_detached else str(repo.head.reference.path)
             remotes = tuple(str(one.name) for one in repo.remotes)
-            with repo.config_reader() as config:
-                signs = config.get_value("commit", "gpgsign", default=False) is True
     except Exception:
-        # It stumbles over what it does not know yet (formats of refs, odd lines of configuration); git does not.
+        # It stumbles over what it does not know (formats of refs, odd lines of configuration); git does not.
         branch = plumbing.text("symbolic-ref", "-q", "HEAD", check=False) or None
         remotes = tuple(plumbing.text("remote").split())
-        signs = plumbing.text("config", "--type=bool", "commit.gpgsign", check=False) == "true"
+    # (not with GitPython: it reads another global configuration than git where GIT_CONFIG_GLOBAL names one)
+    signs = plumbing.text("config", "--type=bool", "commit.gpgsign", check=False) == "true"
     return _Facts(branch, remotes, signs, os.access(hook, os.X_OK))
 
 
@@ -155,9 +172,9 @@ def _set_up_fetching(git: Git, facts: _Facts) -> bool:
         return False
     if there is None:
         show.tell(
-            f"This branch has no upstream, and none of the remotes ({', '.join(facts.remotes)}) is `origin`."
+            f"Nothing to sync with: no upstream here, and no remote `origin` ({', '.join(facts.remotes)})."
         )
-        show.tell("  Give it one, and receipts go there too: git push -u REMOTE BRANCH")
+        show.tell("  Receipts go where the branch goes, once it has an upstream: git push -u REMOTE BRANCH")
         return False
     changed = remote.setup_fetch(git, there)
     name = show.safe(there.name)
@@ -166,7 +183,7 @@ def _set_up_fetching(git: Git, facts: _Facts) -> bool:
     try:
         refs = remote.refs(git, there)
     except ComeBackLater as error:
-        show.tell(f"{error.message} Nothing else depends on that now.")
+        show.tell(f"{show.safe(error.message.rstrip('.'))}. Nothing else depends on that now.")
         return changed
     if RECEIPTS in refs:
         show.tell(f"{name} has receipts already: `gitstate sync` fetches them.")
@@ -178,11 +195,14 @@ def _set_up_fetching(git: Git, facts: _Facts) -> bool:
 
 
 def _about_commits(facts: _Facts) -> str:
-    signs = "are signed, as this repository wants it," if facts.signs else "honour commit.gpgsign"
-    asks = "ask your commit-msg hook" if facts.commit_msg else "honour a commit-msg hook"
+    here = [
+        *(["commits are signed"] if facts.signs else []),
+        *(["there is a commit-msg hook"] if facts.commit_msg else []),
+    ]
     return (
-        f"gitstate's own commits {signs} and {asks}; pre-commit hooks do not run on them, because each\n"
-        "output has passed its stage's checks by then."
+        "gitstate's own commits are signed where commit.gpgsign says so, and are shown to a commit-msg hook"
+        f"{' (here ' + ' and '.join(here) + ')' if here else ''}.\n"
+        "Pre-commit hooks do not run on them: each output has passed its stage's checks by then."
     )
 
 
@@ -204,7 +224,7 @@ def _advise(written: list[str]) -> None:
 
 
 def _take_in() -> bool:
-    """Say so where outputs stand that nobody vouches for, or the configuration has mistakes. True if it said anything."""
+    """Say it where outputs stand that nobody vouches for, or where there are mistakes. True if it said anything."""
     try:
         with Clone() as clone:
             unverified = [s for s in statuses_of(clone.view(), utc_now()) if s.reason == "unverified"]
@@ -218,10 +238,7 @@ def _take_in() -> bool:
         return True
     if not unverified:
         return False
-    show.tell(
-        f"{show.number(len(unverified), 'output')} of the plan {'is' if len(unverified) == 1 else 'are'} committed already, "
-        "without receipts. Next:"
-    )
+    show.tell(f"There are files already for {show.number(len(unverified), 'work')}, without receipts. Next:")
     show.tell("  gitstate sync     # if another clone made them, it has their receipts")
     show.tell("  gitstate accept   # otherwise: take them all in as they are, which pays nothing")
     return True

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Optional
 
 from gitstate import show
 from gitstate.commands.progress import Progress
+from gitstate.commands.restore import restore
 from gitstate.commands.session import Judged, Session, Settled
 from gitstate.commands.syncing import Syncing
 from gitstate.core.derive import Status
 from gitstate.core.identity import work_id
 from gitstate.core.schedule import is_due, order_of
+from gitstate.core.snapshot import WorkKey
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
 
@@ -31,51 +33,71 @@ class Loop:
     """One run's works, from due to settled."""
 
     def __init__(
-        self, session: Session, syncing: Syncing, progress: Progress, options: Options, stop: Stop
+        self,
+        session: Session,
+        syncing: Syncing,
+        progress: Progress,
+        options: Options,
+        redo: frozenset[WorkKey],
+        stop: Stop,
     ) -> None:
-        self.session, self.syncing, self.progress, self.options, self.stop = (
-            session,
-            syncing,
-            progress,
-            options,
-            stop,
-        )
-        self.unfinished = 0  # due works that were not begun, or not finished
+        self.session, self.syncing, self.progress = session, syncing, progress
+        self.options, self.redo, self.stop = options, redo, stop
+        self.unfinished = 0  # works that were not begun, or not finished
+        self.disturbed = False
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self._begun = 0
         self._flying = 0
-        self._redo = options.redo
-        self.disturbed = False
+        self._open: set[WorkKey] = set()  # works of this run that are not settled
+        self._broken: set[WorkKey] = set()  # those that ended otherwise than done
+        self._ready: list[WorkKey] = []  # taken from the end
+        self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
-    def go(self, due: Sequence[Status], waiting: Sequence[Status]) -> None:
-        """Do the due works, and those that wait for them. Raises what makes going on pointless or unsafe."""
-        todo = list(reversed(order_of(due, self.session.view.plan.workflow)))
-        later = {(status.slug, status.stage) for status in waiting}
+    def go(self, works: Sequence[Status]) -> None:
+        """Do the works, in their order, each after those that it needs.
+
+        Raises what makes going on pointless or unsafe.
+        """
+        keys = [(status.slug, status.stage) for status in order_of(works, self.session.view.plan.workflow)]
+        self._open.update(keys)
+        self._sort(keys)
         pool = ThreadPoolExecutor(self.options.jobs, thread_name_prefix="gitstate-job")
         try:
-            while todo or self._flying:
-                while todo and self._may_begin():
-                    self._begin(pool, todo.pop())
+            while self._ready or self._flying:
+                while self._ready and self._may_begin():
+                    self._begin(pool, self._ready.pop())
                 if not self._flying:
                     break
-                settled = self._settle(self._take())
-                for status in self._became_due(settled, later):
-                    todo.append(
-                        status
-                    )  # at the end, which is taken first: chains that were begun are finished
+                self._settle(self._take())
         except BaseException:
             self.stop.cancel.set()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-        self.unfinished += len(todo)
+        self.unfinished = len(self._open)
+
+    def _sort(self, keys: Sequence[WorkKey]) -> None:
+        """Keep each work with the ready or with the waiting ones. The ready are put before those that were."""
+        ready = []
+        for key in keys:
+            if any((key[0], name) in self._open for name in self.session.needs(key[1])):
+                self._waiting.setdefault(key[0], []).append(key)
+            else:
+                ready.append(key)
+        # Before the others: chains that were begun are finished first.
+        self._ready += reversed(ready)
+
+    def _close(self, key: WorkKey, done: bool) -> None:
+        """A work is settled: those that waited for it may be ready."""
+        self._open.discard(key)
+        if not done:
+            self._broken.add(key)
+        self._sort(self._waiting.pop(key[0], []))
 
     def _may_begin(self) -> bool:
-        if (
-            self._disturbed()
-            or self.stop.is_set()
-            or (self.options.limit is not None and self._begun >= self.options.limit)
-        ):
+        if self.stop.is_set() or self._disturbed():
+            return False
+        if self.options.limit is not None and self._begun >= self.options.limit:
             return False
         return self._flying < self.options.jobs + AHEAD
 
@@ -88,21 +110,39 @@ class Loop:
         self.progress.story(show.disturbed_line(self.session.branch, dirty))
         return True
 
-    def _begin(self, pool: ThreadPoolExecutor, status: Status) -> None:
-        # What stands in the queue may be older than the view: somebody may have committed meanwhile.
-        now = self.session.statuses.get((status.slug, status.stage))
-        if now is None or now.hash is None or not (self._redo or is_due(now) or self.options.retry_failed):
+    def _begin(self, pool: ThreadPoolExecutor, key: WorkKey) -> None:
+        # By the status of now: what was due when the run began may have been changed by somebody since.
+        status = self.session.statuses.get(key)
+        failed_above = any((key[0], name) in self._broken for name in self.session.needs(key[1]))
+        if status is None or status.hash is None or failed_above:
+            self._close(key, done=False)
             return
-        status = now
-        prepared = self.session.prepare(status, self._redo)
+        if not (
+            is_due(status) or key in self.redo or (status.state == "failed" and self.options.retry_failed)
+        ):
+            self._close(key, done=status.state == "done")
+            return
+        if key not in self.redo and restore(self.session, [status], self.progress):
+            self._close(key, done=True)  # made before, and known only now that what it needs is done
+            return
+        prepared = self.session.prepare(status, key in self.redo)
         if isinstance(prepared, Settled):
-            self.progress.settled(prepared, self._name(prepared.intent))
+            self._tell(prepared)
             return
         self._begun += 1
         self._flying += 1
         self.progress.running = min(self._flying, self.options.jobs)
         self.progress.tick()
         pool.submit(self._work, *prepared)
+
+    def _tell(self, work: Settled) -> None:
+        intent = work.intent
+        self.progress.settled(work, work_id(intent.slug, intent.stage, intent.work))
+        key = (intent.slug, intent.stage)
+        if work.how == "kept":
+            self._ready.append(key)  # its inputs changed on the way, so it is still to be done
+        else:
+            self._close(key, done=work.how == "done")
 
     def _work(self, intent: Intent, job: Job) -> None:
         """In a thread: do one attempt, and hand over how it went, whatever that is."""
@@ -122,36 +162,19 @@ class Loop:
         self.progress.running = min(self._flying, self.options.jobs)
         return answers
 
-    def _settle(self, answers: Sequence[_Answer]) -> list[Settled]:
+    def _settle(self, answers: Sequence[_Answer]) -> None:
+        """Record what came, and all that follows from it."""
+        session = self.session
         judged = [found for _, found, _ in answers if found is not None]
-        settled = self.session.settle(judged) if judged else []
+        settled = session.settle(judged) if judged else []
+        keys = ((work.intent.slug, work.intent.stage) for work in settled)
+        session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
         for work in settled:
-            self.progress.settled(work, self._name(work.intent))
+            self._tell(work)
         for intent, found, error in answers:
             if error is not None:
                 raise error
             if found is None:
-                self.unfinished += 1
-                self.session.forget(intent)
+                session.forget(intent)
         if settled and self.syncing.recorded():
-            self.session.refresh()
-        return settled
-
-    def _became_due(self, settled: Sequence[Settled], later: set[tuple[str, str]]) -> list[Status]:
-        """The works that wait no more."""
-        session = self.session
-        keys = ((work.intent.slug, work.intent.stage) for work in settled)
-        items = {session.statuses[key].item for key in keys if key in session.statuses}
-        found = []
-        again = {(work.intent.slug, work.intent.stage) for work in settled if work.how == "kept"}
-        for status in session.judge_again(items):
-            key = (status.slug, status.stage)
-            if (key in later or key in again) and status.reason != "upstream":
-                later.discard(key)
-                if is_due(status):
-                    found.append(status)
-        return list(reversed(order_of(found, session.view.plan.workflow)))
-
-    @staticmethod
-    def _name(intent: Intent) -> str:
-        return work_id(intent.slug, intent.stage, intent.work)
+            session.refresh()

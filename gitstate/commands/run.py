@@ -25,6 +25,7 @@ from gitstate.core.derive import Status
 from gitstate.core.material import stage_sources
 from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
+from gitstate.core.snapshot import WorkKey
 from gitstate.edge.protect import check_outputs
 from gitstate.errors import NeedsHuman, UsageError
 
@@ -75,24 +76,25 @@ def _run(clone: Clone, options: Options, aim: Target, stop: Stop) -> int:
         for work in recover_attempts(session)
         if work.how == "in_the_way"
     }
-    agenda = _agenda(session, options)
-    total = len(agenda.due) + len(agenda.waiting)
-    progress = Progress(total, options.jobs)
+    agenda, redo = _agenda(session, options)
+    works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
+    progress = Progress(len(works), options.jobs)
     syncing.progress = progress
-    restored = restore(session, agenda.due, progress)
-    due = [status for status in agenda.due if (status.slug, status.stage) not in restored]
-    due = [status for status in due if (status.slug, status.stage) not in waiting]
-    loop = Loop(session, syncing, progress, options, stop)
+    loop = Loop(session, syncing, progress, options, redo, stop)
     try:
-        loop.go(due, agenda.waiting)
+        restored = restore(session, [s for s in agenda.due if (s.slug, s.stage) not in redo], progress)
+        loop.go([s for s in works if (s.slug, s.stage) not in restored])
     finally:
         progress.end()
     syncing.end()
     return _conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
 
 
-def _agenda(session: Session, options: Options) -> Agenda:
-    """The selected works by what is to be done about them, once nothing stands in the way of doing it."""
+def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkKey]]:
+    """The selected works by what is to be done about them, once nothing stands in the way of doing it.
+
+    With them those that are to be done again whatever stands there.
+    """
     view = session.view
     workflow = view.plan.workflow
     select.check(options.selection, workflow)
@@ -111,16 +113,17 @@ def _agenda(session: Session, options: Options) -> Agenda:
     for stage in workflow.stages:
         session.jobs.prepare(stage, stage_sources(view.identity, stage))
     statuses = list(session.statuses.values())
-    if options.plan:
-        chosen = _saved(options.plan, session, statuses)
-    else:
-        chosen = select.choose(options.selection, statuses)
+    chosen = (
+        _saved(options.plan, session, statuses)
+        if options.plan
+        else select.choose(options.selection, statuses)
+    )
     redo = frozenset((s.slug, s.stage) for s in chosen) if options.redo else frozenset()
     if options.selection:
         chosen = select.with_upstream(workflow, chosen, statuses)
     agenda = schedule.agenda(workflow, chosen, redo=redo, retry_failed=options.retry_failed)
     check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
-    return agenda
+    return agenda, redo
 
 
 def _saved(path: str, session: Session, statuses: list[Status]) -> list[Status]:

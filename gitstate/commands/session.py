@@ -91,6 +91,10 @@ class Session:
         self.statuses = {(s.slug, s.stage): s for s in statuses_of(self.view, utc_now())}
         self.staged = protect.staged_changes(clone.git, self.view.tips.head)
 
+    def needs(self, stage: str) -> tuple[str, ...]:
+        """The stages that a stage needs; none for one that is no longer configured."""
+        return self.stages[stage].needs if stage in self.stages else ()
+
     def moved(self) -> bool:
         """Whether somebody else has moved the branch; if so the view is read anew.
 

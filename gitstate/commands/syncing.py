@@ -49,7 +49,7 @@ class Syncing:
                 self.away = True
                 if not remote.fetched_before(self.clone.git, self._there) and self._outputs_stand():
                     raise ComeBackLater(
-                        f"The receipts of {self._there.name} were never fetched here, and it is out of reach: {error.message}",
+                        f"{self._there.name} is out of reach, and its receipts were never fetched here: {error.message}",
                         "Run again when it is back; going on now could pay again for what is finished.",
                     ) from error
                 self._say(
@@ -92,11 +92,19 @@ class Syncing:
     def _sync(self, push: bool) -> Outcome:
         clone, branch = self.clone, self.aim.branch
         outcome = sync.sync(
-            clone.git, clone.repository, clone.objects, branch, push=push, offline=self.offline, choose=self._choose
+            clone.git,
+            clone.repository,
+            clone.objects,
+            branch,
+            push=push,
+            offline=self.offline,
+            choose=self._choose,
         )
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
-            self._say(f"{show.safe(lost.path)} was made here and elsewhere; the other one stays, this one is kept.")
+            self._say(
+                f"{show.safe(lost.path)} was made here and elsewhere; the other one stays, this one is kept."
+            )
         return outcome
 
     def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
@@ -104,7 +112,10 @@ class Syncing:
         if self._judged is None:
             view = self.clone.view()
             now = statuses_of(view, utc_now())
-            self._judged = view.snapshot.receipts, {path: status for status in now for path in status.outputs[:1]}
+            self._judged = (
+                view.snapshot.receipts,
+                {path: status for status in now for path in status.outputs[:1]},
+            )
         receipts, statuses = self._judged
         status = statuses.get(path)
 

@@ -1,4 +1,4 @@
-"""What to do next: the works that are due, those that are free to restore, and those that must be left alone."""
+"""What to do next: the works that are due, those that wait for them, and those that must be left alone."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import NamedTuple
 
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.plan import Workflow
+from gitstate.core.snapshot import WorkKey
 
 
 class Agenda(NamedTuple):
-    """The selected works, by what `run` does about them."""
+    """The selected works, by what `run` does about them; each part in plan order."""
 
     due: tuple[Status, ...]  # to be done now; some may turn out to be restorable for nothing
-    waiting: tuple[Status, ...]  # due once their upstream is done
+    waiting: tuple[Status, ...]  # due once the works that they need are done
     protected: tuple[Status, ...]  # edited or unverified: left, and the run says so (exit 3)
     failed: tuple[Status, ...]  # a verdict stands against them
+    blocked: tuple[Status, ...]  # they need one that is left or failed
     done: tuple[Status, ...]
 
 
@@ -23,30 +25,30 @@ def agenda(
     workflow: Workflow,
     selected: Sequence[Status],
     *,
-    redo: frozenset[tuple[str, str]] = frozenset(),
+    redo: frozenset[WorkKey] = frozenset(),
     retry_failed: bool = False,
 ) -> Agenda:
     """Sort the selected works by what is to be done about them.
 
-    `redo` are works (slug, stage) to do again although they are done, edited, unverified or deleted; those
-    below them become stale by themselves. `retry_failed` takes up works against which a verdict stands.
+    `redo` are works to do again although they are done, edited, unverified or deleted; those that need them
+    wait. `retry_failed` takes up works against which a verdict stands.
     """
-    found: dict[str, list[Status]] = {name: [] for name in Agenda._fields}
-    blocked: set[tuple[int, str]] = set()  # works that cannot be done in this run
     needs = {stage.name: stage.needs for stage in workflow.stages}
-    order = {workflow.stages[position].name: number for number, position in enumerate(workflow.order)}
-    for status in sorted(selected, key=lambda status: (status.item, order[status.stage])):
-        wanted = (status.slug, status.stage) in redo
-        place = _place(status, wanted, retry_failed)
-        if place == "waiting" and any((status.item, name) in blocked for name in needs[status.stage]):
-            place = "blocked"
-        if place in ("protected", "failed", "blocked"):
-            blocked.add((status.item, status.stage))
-        if place != "blocked":
-            found[place].append(status)
-    position = {id(status): number for number, status in enumerate(selected)}
+    places: dict[WorkKey, str] = {}
+    for status in order_of(selected, workflow):
+        above = {places.get((status.slug, name)) for name in needs[status.stage]}
+        place = _place(status, (status.slug, status.stage) in redo, retry_failed)
+        if place in ("due", "waiting"):
+            if above & {"protected", "failed", "blocked"}:
+                place = "blocked"
+            elif above & {"due", "waiting"}:
+                place = "waiting"
+        places[status.slug, status.stage] = place
     return Agenda(
-        *(tuple(sorted(found[name], key=lambda status: position[id(status)])) for name in Agenda._fields)
+        *(
+            tuple(status for status in selected if places[status.slug, status.stage] == name)
+            for name in Agenda._fields
+        )
     )
 
 
@@ -59,8 +61,8 @@ def _place(status: Status, redo: bool, retry_failed: bool) -> str:
         return "done"
     if status.reason in PROTECTED:
         return "protected"
-    if status.state in ("failed", "paused"):
-        return "due" if retry_failed else "failed"
+    if status.state in ("failed", "paused") and not retry_failed:
+        return "failed"
     return "due"
 
 
@@ -70,6 +72,6 @@ def is_due(status: Status) -> bool:
 
 
 def order_of(statuses: Iterable[Status], workflow: Workflow) -> list[Status]:
-    """Due works in the order to start them: item by item, so that chains that were begun are finished first."""
+    """Works in the order to start them: item by item, so that chains that were begun are finished first."""
     rank = {workflow.stages[position].name: number for number, position in enumerate(workflow.order)}
     return sorted(statuses, key=lambda status: (status.item, rank[status.stage]))

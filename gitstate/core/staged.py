@@ -23,16 +23,20 @@ class Rule(NamedTuple):
     fields: tuple[str, ...]
     checks: Checks  # of the stage for its first output, none for the others
 
-    def fits(self, path: str, slug: Optional[str] = None) -> bool:
-        """Whether `path` can be this output, of the item `slug` or of any; whether it is, the plan knows."""
-        pattern = re.escape(self.literals[0])
+    def pattern(self, slug: Optional[str] = None) -> re.Pattern[str]:
+        """Accepts the paths that this output can have, of the item `slug` or of any."""
+        parts = [re.escape(self.literals[0])]
         for field, literal in zip(self.fields, self.literals[1:], strict=True):
             if field == "slug":
-                pattern += ".+" if slug is None else re.escape(slug)
+                parts.append(".+" if slug is None else re.escape(slug))
             else:
-                pattern += "[^/]+"
-            pattern += re.escape(literal)
-        return re.fullmatch(pattern, path) is not None
+                parts.append("[^/]+")
+            parts.append(re.escape(literal))
+        return re.compile("".join(parts))
+
+    def fits(self, path: str, slug: Optional[str] = None) -> bool:
+        """Whether `path` can be this output, of the item `slug` or of any; whether it is, the plan knows."""
+        return self.pattern(slug).fullmatch(path) is not None
 
     def plain(self) -> tuple[Any, ...]:
         """Plain tuples, which is all that a cache keeps."""

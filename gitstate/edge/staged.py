@@ -109,8 +109,9 @@ class Index:
         from gitstate.edge.snapshot import _plan
         from gitstate.edge.sources import Tree
 
-        entries = self._git.run("ls-files", "-s", "-z").out.decode("utf-8", "surrogateescape").split("\0")
-        files = {entry.partition("\t")[2]: entry.split(" ")[1] for entry in entries if entry.startswith("100")}
+        listed = self._git.run("ls-files", "-s", "-z").out.decode("utf-8", "surrogateescape").split("\0")
+        entries = [entry for entry in listed if entry.startswith("100")]  # regular files
+        files = {entry.partition("\t")[2]: entry.split(" ")[1] for entry in entries}
         # It asks its sources for nothing but `text`.
         return _plan(cast("Sources", self), cache, Tree(files, {}), config)
 
@@ -123,7 +124,8 @@ class Index:
         objects = self._store()
         tree = objects.resolve(f"{RECEIPTS}^{{tree}}")
         notes = read_notes(self._git, objects, cache, RECEIPTS, tree, decode_receipt)
-        return Receipts({blob: [Receipt._make(line) for line in lines] for blob, lines in notes.lines.items()})
+        found = {blob: [Receipt._make(line) for line in lines] for blob, lines in notes.lines.items()}
+        return Receipts(found)
 
     def merged(self) -> list[str]:
         """The commits that are being merged into HEAD."""
