@@ -26,6 +26,7 @@ from gitstate.core.material import stage_sources
 from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
+from gitstate.edge.git import Git
 from gitstate.edge.protect import check_outputs
 from gitstate.errors import NeedsHuman, UsageError
 
@@ -53,7 +54,11 @@ def run(config: str, options: Options) -> int:
     with locked(config, options.lock_timeout) as clone:
         stop = Stop()
         with stop:
-            return _run(clone, options, target(clone, options.branch), stop)
+            code = _run(clone, options, target(clone, options.branch), stop)
+        root = clone.repository.root
+    # Many small objects are what a run leaves. Without the lock: git's clean-up may go on behind our back.
+    Git(root).run("gc", "--auto", "--quiet", check=False)
+    return code
 
 
 def recover(config: str, lock_timeout: str) -> int:

@@ -12,6 +12,11 @@ def is_glob(text: str) -> bool:
     return _MAGIC.search(text) is not None
 
 
+def escape(text: str) -> str:
+    """`text` as a glob that means itself."""
+    return _MAGIC.sub(lambda found: f"[{found[0]}]", text)
+
+
 def constant_folder(glob: str) -> str:
     """The leading folders of `glob` that hold no pattern, with a final '/'; '' if there are none."""
     match = _MAGIC.search(glob)

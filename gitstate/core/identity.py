@@ -6,16 +6,19 @@ and the components in its receipt all come from what it returns (design section 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from blake3 import blake3
 
+from gitstate.core.glob import escape
 from gitstate.core.plan import Item, Stage, Value, Workflow
-from gitstate.core.values import canonical
+from gitstate.core.values import canonical, normal
 
 COMPONENTS = ("plan", "prompt", "template", "model", "inputs", "run")
 _SORTED = tuple(sorted(COMPONENTS))
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 
 # Every scheme that receipts were ever made under stays here, and a receipt is compared under its own (P12).
 # A change of what follows is a new number, never an edit.
@@ -124,8 +127,7 @@ class Identity:
         if stage.model is not None:
             values["model"] = dict(stage.model)
         code = sorted({path for pattern in stage.code for path in self.sources.globs[pattern]})
-        command: Value = stage.run if isinstance(stage.run, str) else list(stage.run)
-        values["run"] = {"code": [[path, ids[path]] for path in code], "command": command}
+        values["run"] = {"code": [[path, ids[path]] for path in code], "command": normal(stage.run)}
         return {
             name: self._digest(canonical(value)) for name, value in values.items() if name not in stage.ignore
         }
@@ -137,11 +139,7 @@ class Identity:
 
 def fill(pattern: str, item: Item) -> str:
     """A pattern of `inputs` with its `{field}` placeholders replaced by the item's own values."""
-    if "{" not in pattern:
-        return pattern
-    for name, value in item.fields.items():
-        pattern = pattern.replace("{" + name + "}", str(value))
-    return pattern
+    return _PLACEHOLDER.sub(lambda found: escape(str(item.fields.get(found[1], found[0]))), pattern)
 
 
 def work_id(slug: str, stage: str, hash: str) -> str:

@@ -262,6 +262,17 @@ def _source_ids(git: Git, plan: Plan, sources: Sources, tree: Tree, format: str)
     every = {*paths, *(path for found in globs.values() for path in found)}
     every.update(path for found in includes.values() for path in found)
     every.update(item.file for item in plan.items if item.file is not None)
+    problems = [
+        Problem(
+            Place(path.encode("utf-8", "backslashreplace").decode()),
+            "its name is not UTF-8.",
+            "Rename the file.",
+        )
+        for path in every
+        if not path.isprintable() and any("\ud800" <= char <= "\udfff" for char in path)
+    ]
+    if problems:
+        raise ConfigError(problems)
     patterns = [*paths, *wanted, *(path for found in includes.values() for path in found)]
     if workflow.source.kind == "each":
         patterns.append(workflow.source.path)

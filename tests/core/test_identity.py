@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitstate.core import identity as module
-from gitstate.core.identity import COMPONENTS, Identity, Manifest, Sources, work_id
+from gitstate.core.identity import COMPONENTS, Identity, Manifest, Sources, fill, work_id
 from gitstate.core.plan import Item, PlanSource, Stage, Workflow
 from gitstate.errors import Place
 
@@ -150,6 +150,23 @@ def test_the_item_s_own_file_counts_by_content() -> None:
     one = manifest(item(file="docs/a.md"))
     assert one.moved(manifest().components) == ("inputs",)
     assert manifest(item(file="docs/a.md"), some=with_id("docs/a.md")).moved(one.components) == ("inputs",)
+
+
+def test_p2_the_command_counts_in_normal_form() -> None:
+    assert manifest(a_stage=stage(run="echo e\u0301")) == manifest(a_stage=stage(run="echo \u00e9"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "filled"),
+    [
+        ("data/{slug}/*.csv", "data/{title}/*.csv"),
+        ("data/{title}", "data/a[*]b"),
+        ("data/{unknown}", "data/{unknown}"),
+        ("data/x", "data/x"),
+    ],
+)
+def test_a_field_s_value_in_a_pattern_means_itself(pattern: str, filled: str) -> None:
+    assert fill(pattern, item(fields={"slug": "{title}", "title": "a*b"})) == filled
 
 
 def test_what_a_work_does_not_have_is_no_component() -> None:
