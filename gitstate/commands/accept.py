@@ -69,7 +69,7 @@ def _accept(
     """Write the receipts; works below accepted ones become known, so it goes round by round."""
     select.check(selection, view.plan.workflow)
     statuses = statuses_of(view, utc_now())
-    chosen = select.choose(selection, statuses)
+    chosen = select.choose(clone.words(selection), statuses)
     wanted = {(status.slug, status.stage) for status in chosen}
     by_user = who(clone)
     receipts: list[Receipt] = []

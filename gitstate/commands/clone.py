@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import NamedTuple, Optional
 
 from gitstate.core.derive import Status, derive
+from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Summary, from_plain, summarise, to_plain
 from gitstate.edge import lock, snapshot
@@ -41,6 +42,7 @@ class Clone:
         self.objects = Objects(self.git, self.repository)
         self.cache = Cache(os.path.join(self.repository.state, "cache"))
         self.config = config
+        self.start = start
 
     def __enter__(self) -> Clone:
         return self
@@ -52,6 +54,19 @@ class Clone:
         trace: Optional[TracebackType],
     ) -> None:
         self.objects.close()
+
+    def words(self, selection: Selection) -> Selection:
+        """A selection whose paths are the repository's, where they were typed in one of its folders."""
+        prefix = os.path.relpath(os.path.realpath(self.start), os.path.realpath(self.repository.root))
+        if prefix == ".":
+            return selection
+        here = tuple(
+            os.path.normpath(os.path.join(prefix, word)).replace(os.sep, "/")
+            if os.path.lexists(os.path.join(self.start, word))
+            else word
+            for word in selection.slugs
+        )
+        return selection._replace(slugs=here)
 
     def view(self, outputs_from: Optional[str] = None) -> View:
         """Everything that this clone shows now."""

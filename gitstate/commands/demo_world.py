@@ -27,7 +27,10 @@ _FOREIGN = re.compile(r"GIT_|GITSTATE_|LEDGER$|EDITOR$")
 
 # Not `python -m`, which would look for modules in the folder that the command runs in.
 _PLACE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_START = f"import sys; sys.path[0] = {_PLACE!r}; from gitstate.__main__ import main; sys.exit(main())"
+_START = (
+    "import sys; sys.path[:1] == [''] and sys.path.pop(0); "
+    f"sys.path.append({_PLACE!r}); from gitstate.__main__ import main; sys.exit(main())"
+)
 
 
 class FalseClaim(Exception):

@@ -104,7 +104,7 @@ def _remove(place: str) -> int:
 
 def _folder(repository: Repository) -> str:
     """Where git looks for hooks: core.hooksPath, else the common directory's own folder."""
-    # Asked of git itself: GitPython does not know core.hooksPath, and costs 0.15 s.
+    # Asked of git itself: GitPython takes a linked worktree's own folder for it, and costs 0.15 s.
     return Git(repository.root).text("rev-parse", "--path-format=absolute", "--git-path", "hooks")
 
 
@@ -207,7 +207,8 @@ def _write(path: str, script: bytes) -> None:
     try:
         with open(temporary, "wb") as file:
             file.write(script)
-        with contextlib.suppress(OSError):  # Windows, and file systems without modes: git runs it all the same
+        # Windows, and file systems without modes: git runs it all the same.
+        with contextlib.suppress(OSError):
             os.chmod(temporary, 0o755)
         os.replace(temporary, path)
     except OSError:

@@ -33,6 +33,7 @@ def plan(
     now = utc_now()
     if as_json or out or selection:
         view = clone.view()
+        selection = clone.words(selection)
         select.check(selection, view.plan.workflow)
         statuses = select.choose(selection, statuses_of(view, now))
         check_outputs(clone.repository, clone.git, statuses)

@@ -27,7 +27,7 @@ def reset(config: str, selection: Selection, why: str, lock_timeout: str) -> int
         by_user = who(clone)
         lines: dict[str, list[bytes]] = {}
         names = []
-        for status in select.choose(selection, statuses_of(view, utc_now())):
+        for status in select.choose(clone.words(selection), statuses_of(view, utc_now())):
             verdict = view.snapshot.verdicts.get((status.slug, status.stage, status.hash or ""))
             if verdict is None:
                 continue

@@ -121,7 +121,7 @@ def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkK
     chosen = (
         _saved(options.plan, session, statuses)
         if options.plan
-        else select.choose(options.selection, statuses)
+        else select.choose(session.clone.words(options.selection), statuses)
     )
     redo = frozenset((s.slug, s.stage) for s in chosen) if options.redo else frozenset()
     if options.selection:

@@ -10,7 +10,7 @@ import errno
 import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Optional
 
 from gitstate import show
@@ -21,6 +21,7 @@ from gitstate.core.identity import Manifest, work_id
 from gitstate.core.material import gather
 from gitstate.core.plan import Checks, Stage
 from gitstate.core.receipt import LogLine, Receipt, Verdict, encode
+from gitstate.core.redact import is_secret_name, redact
 from gitstate.core.verdict import Failed
 from gitstate.edge import protect
 from gitstate.edge.attempts import Attempts, Intent, Spooled
@@ -442,6 +443,11 @@ def _at() -> str:
     return utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def secrets_of(environment: Mapping[str, str]) -> list[str]:
+    """The values of an environment that its names call secret."""
+    return [value for name, value in environment.items() if is_secret_name(name)]
+
+
 def _beside(path: str, name: str) -> str:
     """The path of a file called `name` in the same folder as `path`."""
     return f"{folder}/{name}" if (folder := path.rpartition("/")[0]) else name
@@ -477,7 +483,7 @@ def _verdict(judged: Judged, failed: Failed) -> LogLine:
     extra = {
         "category": failed.category,
         "rule": failed.kind,
-        "evidence": failed.evidence,
+        "evidence": redact(failed.evidence, secrets_of(os.environ)),
         "seconds": judged.seconds,
         **judged.facts,
     }

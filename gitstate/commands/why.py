@@ -19,7 +19,7 @@ from gitstate.edge.snapshot import View
 def why(clone: Clone, what: str, stages: Sequence[str] = (), *, as_json: bool = False) -> int:
     """Explain the works of one slug, or of the slug that an output's path belongs to. Always 0."""
     view = clone.view()
-    selection = Selection(slugs=(what,), stages=tuple(stages))
+    selection = clone.words(Selection(slugs=(what,), stages=tuple(stages)))
     select.check(selection, view.plan.workflow)
     works = [_explain(view, status) for status in select.choose(selection, statuses_of(view, utc_now()))]
     if as_json:

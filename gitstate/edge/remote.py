@@ -7,6 +7,7 @@ Nothing here moves a local branch or local notes.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -35,6 +36,7 @@ _FETCH = (
     *("--no-auto-maintenance", "--refmap="),
 )
 _FETCH_TRIES = 3
+_SETTLED = 1.0  # seconds that a lock on a tracking ref must stand unchanged to count as left behind
 _REF_NAME = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
 
 Settings = Mapping[str, Sequence[str]]
@@ -184,8 +186,8 @@ def fetch(git: Git, remote: Remote) -> Fetched:
             return _read_tracking(git, remote, with_branch=len(specs) > 1)
         if len(specs) > 1 and remote.branch not in refs(git, remote):
             specs.pop()  # asking for one absent ref by name fails the whole fetch
-        else:
-            pause(attempt)  # another fetch in this clone holds a ref, or the line broke
+        elif not _clear_tracking_locks(git, remote):
+            pause(attempt)  # another fetch in this clone was at work, or the line broke
     refs(git, remote)
     raise failed(("fetch", remote.name, *specs), done)
 
@@ -283,6 +285,33 @@ def _read_tracking(git: Git, remote: Remote, with_branch: bool) -> Fetched:
     found = dict(line.split(" ") for line in os.fsdecode(done.out).splitlines())
     tips = [found.get(name) for name in names]
     return Fetched(tips[2] if with_branch else None, tips[0], tips[1])
+
+
+def _clear_tracking_locks(git: Git, remote: Remote) -> bool:
+    """Remove locks on the tracking refs that a killed fetch has left; True if there were any.
+
+    Whose they are cannot be told, but a fetch holds them for an instant, and these refs only remember what
+    the remote has: taking one from a living fetch would cost a fetch, nothing else.
+    """
+    common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
+    refs_held = [remote.tracked(ref) for ref in (RECEIPTS, LOG, remote.branch) if ref]
+    paths = [os.path.join(common, *ref.split("/")) + ".lock" for ref in refs_held]
+    before = {path: _written(path) for path in paths if _written(path) is not None}
+    if before:
+        time.sleep(_SETTLED)
+    for path, written in before.items():
+        if _written(path) == written:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+    return bool(before)
+
+
+def _written(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _mark_fetched(git: Git, remote: Remote) -> None:
