@@ -278,6 +278,16 @@ def recover(
 
 
 @cli.command()
+def doctor(json: Json = False) -> int:
+    """Try what this file system, git and remote can do."""
+    from gitstate.commands.clone import Clone
+    from gitstate.commands.doctor import doctor
+
+    with Clone() as clone:
+        return doctor(clone, as_json=json)
+
+
+@cli.command()
 def init(
     example: Annotated[str, typer.Option("--example", help="Write this example; `list` names them.")] = "",
     no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Leave the git hooks as they are.")] = False,

@@ -1,0 +1,44 @@
+"""`gitstate doctor`: what this file system, git and remote can do, tried and not guessed."""
+
+from __future__ import annotations
+
+import json
+
+from gitstate import show
+from gitstate.commands.clone import Clone
+from gitstate.edge import lock, probe, remote
+from gitstate.edge.probe import Found
+from gitstate.errors import GitstateError
+
+
+def doctor(clone: Clone, *, as_json: bool = False) -> int:
+    """Returns 0, or 1 where something that gitstate's promises stand on does not work here."""
+    found = [probe.git_version(clone.git), *probe.file_system(clone.repository.state), *_remote(clone)]
+    if as_json:
+        fields = {"format": 1, "found": [each._asdict() for each in found]}
+        print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
+    else:
+        rows = [
+            [{True: "ok", False: "NO", None: "-"}[each.works], each.name, show.safe(each.words)]
+            for each in found
+        ]
+        for line in show.table(rows):
+            show.tell(line)
+        if lock.is_held(clone.repository.state):
+            show.tell("A run is going on here.")
+    return 1 if any(probe.broken(found)) else 0
+
+
+def _remote(clone: Clone) -> list[Found]:
+    """Whether the remote answers, and whether it has receipts."""
+    head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
+    there = remote.pick(clone.git, head or None)
+    if there is None:
+        return [Found("remote", None, "there is none; results stay in this clone")]
+    try:
+        refs = remote.refs(clone.git, there)
+    except GitstateError as error:
+        return [Found("remote", None, f"{there.name}: {error.message.splitlines()[0]}")]
+    notes = sorted(ref for ref in refs if ref.startswith("refs/notes/gitstate"))
+    words = f"has {', '.join(notes)}" if notes else "has no receipts yet"
+    return [Found("remote", True, f"{there.name} answers and {words}")]

@@ -1,0 +1,95 @@
+"""`gitstate doctor` tries the real thing and says what it saw."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gitstate.edge import probe
+from gitstate.edge.git import Git
+from gitstate.edge.lock import Lock
+
+
+def doctor(clone: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gitstate", "doctor", *flags]
+    return subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", "-b", "main", tmp_path / "c"], check=True)
+    return tmp_path / "c"
+
+
+def test_a_healthy_clone_passes_and_nothing_is_left_behind(clone: Path) -> None:
+    done = doctor(clone)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "NO" not in done.stdout.split()
+    assert os.listdir(clone / ".git" / "gitstate") == []
+
+
+def test_the_answer_in_json_names_each_probe(clone: Path) -> None:
+    found = json.loads(doctor(clone, "--json").stdout)["found"]
+    assert {"git", "rename over a file", "lock between processes", "fsync of a folder", "remote"} <= {
+        each["name"] for each in found
+    }
+
+
+def test_a_remote_out_of_reach_is_said_and_is_no_failure(clone: Path) -> None:
+    subprocess.run(["git", "remote", "add", "origin", str(clone / "gone")], cwd=clone, check=True)
+    done = doctor(clone)
+    assert done.returncode == 0
+    assert "origin" in done.stdout
+
+
+def test_p1_a_file_system_without_locks_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    broken = [each.name for each in probe.broken(probe.file_system(str(tmp_path)))]
+    assert broken == ["lock between processes"]
+
+
+def test_p1_locks_that_hold_nobody_off_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    (found,) = probe.broken(probe.file_system(str(tmp_path)))
+    assert "at once" in found.words
+
+
+def test_a_folder_that_cannot_be_flushed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(probe.os, "fsync", refuse)
+    words = {each.name: each for each in probe.file_system(str(tmp_path))}["fsync of a folder"]
+    assert words.works is None
+    assert "power cut" in words.words
+
+
+def test_a_git_that_is_too_old_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "bin" / "git"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho git version 2.30.2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    found = probe.git_version(Git(str(tmp_path)))
+    assert found.works is False
+    assert "2.36" in found.words
+
+
+def test_the_lock_of_a_run_is_not_disturbed(clone: Path) -> None:
+    with Lock.acquire(str(clone / ".git" / "gitstate")):
+        done = doctor(clone)
+        assert "A run is going on here." in done.stdout
+    assert done.returncode == 0
