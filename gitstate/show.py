@@ -83,10 +83,10 @@ def cost(price: Estimate) -> str:
 
 def names(statuses: Sequence[Status], all: bool = False) -> str:
     """The slugs of some works on one line, the first few unless `all`."""
-    slugs = list(dict.fromkeys(safe(status.slug) for status in statuses))
+    slugs = list(dict.fromkeys([status.slug for status in statuses]))
     if all or len(slugs) <= _SHOWN + 1:
-        return ", ".join(slugs)
-    return f"{', '.join(slugs[:_SHOWN])} … {len(slugs) - _SHOWN:,} more"
+        return ", ".join(map(safe, slugs))
+    return f"{', '.join(map(safe, slugs[:_SHOWN]))} … {len(slugs) - _SHOWN:,} more"
 
 
 def grouped(works: Iterable[Status]) -> dict[tuple[str, str, tuple[str, ...], str], list[Status]]:
@@ -106,10 +106,11 @@ def plan_lines(summary: Summary, all: bool = False) -> list[str]:
     lines: list[str] = []
     heading = ""
     width = max((len(status.stage) for status in summary.open), default=0)
-    for (reason, stage, components, category), works in grouped(summary.open).items():
+    groups = grouped(summary.open)
+    for (reason, stage, components, category), works in groups.items():
         sign, colour, action = _MARKS.get(reason, ("-", "", ""))
         if reason != heading:
-            total = sum(len(group) for key, group in grouped(summary.open).items() if key[0] == reason)
+            total = sum(len(group) for key, group in groups.items() if key[0] == reason)
             lines += ["", paint(f"{sign} {reason} {total:,}", colour) + f"  ({action})"]
             heading = reason
         moved = f"  {', '.join(components)} moved:" if components else ""

@@ -13,7 +13,6 @@ from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Summary, from_plain, summarise, to_plain
 from gitstate.edge import lock, snapshot
-from gitstate.edge.attempts import Attempts
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
@@ -85,7 +84,7 @@ class Clone:
             return Answer(tips.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
         view = self.view()
         statuses = derive(view.plan, view.identity, view.snapshot, now)
-        summary = summarise(view.plan, statuses, view.snapshot.receipts.all())
+        summary = summarise(view.plan, statuses, view.snapshot.receipts)
         unknown = view.receipts.unknown + view.log.unknown
         if not held and view.tips == tips and not any(stage.ttl for stage in view.plan.workflow.stages):
             self._keep(key, view, summary, unknown)
@@ -116,6 +115,8 @@ class Clone:
         """The works under way, while somebody holds this clone's lock."""
         if not lock.is_held(self.repository.state):
             return frozenset()
+        from gitstate.edge.attempts import Attempts  # 3 ms, for what is rarely so
+
         return frozenset(Attempts(self.repository.state).under_way())
 
 

@@ -209,7 +209,7 @@ def _write(path: str, script: bytes) -> None:
             file.write(script)
         # Windows, and file systems without modes: git runs it all the same.
         with contextlib.suppress(OSError):
-            os.chmod(temporary, 0o755)
+            os.chmod(temporary, 0o755)  # noqa: S103 - git runs only what is executable
         os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):

@@ -23,6 +23,8 @@ def locked(config: str, lock_timeout: str = "0") -> Iterator[Clone]:
         raise UsageError(f"--lock-timeout {lock_timeout}: {error}.", "Write 60s or 10m.") from error
     state = find(".").state
     with lock.Lock.acquire(state, seconds) as held, Clone(config=config, inherit=[held.descriptor]) as clone:
+        if held.after_death:
+            clone.objects.sweep()
         found = clear_stale_locks(clone.repository)
         for path in found.removed:
             show.story(f"Removed {path}, which a run that died here had left.")

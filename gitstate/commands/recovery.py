@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 
@@ -23,18 +24,17 @@ def recover(session: Session) -> list[Settled]:
     spooled: list[Judged] = []
     lost: list[tuple[str, LogLine]] = []
     for attempt in found:
-        if attempt.spooled is None:
-            lost.append(lost_line(session, attempt.intent))
-        else:
+        if attempt.spooled is not None:
             spooled.append(session.judge(attempt.intent, attempt.spooled))
+        elif not session.on_record(attempt.intent):
+            lost.append(lost_line(session, attempt.intent))
     if lost:
         session.record({}, (), lost, [])
-        for attempt in found:
-            if attempt.spooled is None:
-                session.attempts.remove(attempt.intent.attempt)
-                show.story(
-                    f"Recovered {_name(attempt)}: it died before its answer came; it is pending again."
-                )
+    unknown = {line.attempt for _, line in lost}
+    for attempt in found:
+        if attempt.intent.attempt in unknown:
+            show.story(f"Recovered {_name(attempt)}: it died before its answer came; it is pending again.")
+    session.attempts.remove(attempt.intent.attempt for attempt in found if attempt.spooled is None)
     settled = session.settle(spooled) if spooled else []
     for work in settled:
         show.story(_line(work))
@@ -53,11 +53,21 @@ def _sweep(session: Session, found: list[Attempt]) -> None:
             full = os.path.join(session.root, path)
             if os.path.isfile(full) and not os.path.islink(os.path.dirname(full)):
                 os.unlink(full)
-    for path in session.attempts.strays():
-        os.unlink(path)
+    state = session.clone.repository.state
+    # (a command that only reads may be writing a cache file just now; it can do without)
+    for path in (*session.attempts.strays(), *_temporary(state), *_temporary(os.path.join(state, "cache"))):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
     # Private folders of commands that died with their run. Nothing of value: a response is spooled from there.
     shutil.rmtree(session.scratch, ignore_errors=True)
     os.makedirs(session.scratch, exist_ok=True)
+
+
+def _temporary(folder: str) -> list[str]:
+    """The temporary files in a folder of ours that runs which died have left."""
+    with contextlib.suppress(FileNotFoundError):
+        return [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".tmp")]
+    return []
 
 
 def _name(attempt: Attempt) -> str:

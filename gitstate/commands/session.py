@@ -34,6 +34,7 @@ from gitstate.edge.render import RenderError
 from gitstate.edge.snapshot import View, tips
 
 _ROOM = 2.0  # seconds between looks for room on a full disk
+_TRIES = 3  # of spooling an answer on a disk that errs
 
 
 class Judged(NamedTuple):
@@ -45,6 +46,7 @@ class Judged(NamedTuple):
     outputs: tuple[bytes, ...] = ()
     checks: tuple[str, ...] = ()
     failed: Optional[Failed] = None
+    at: str = ""  # when it arrived
 
 
 class Settled(NamedTuple):
@@ -162,30 +164,36 @@ class Session:
             "said": result.stderr or result.stdout,
             "usage": dict(result.usage),
         }
-        spooled = Spooled(result.outputs, round(result.seconds, 3), facts)
+        spooled = Spooled(result.outputs, round(result.seconds, 3), facts, _at())
         self._spool(intent, spooled, hurry)
         return self.judge(intent, spooled, cancel)
 
     def _spool(self, intent: Intent, spooled: Spooled, hurry: Flag) -> None:
-        """Spool an answer that is paid for, waiting for room on a full disk rather than losing it."""
-        told = False
+        """Spool an answer that is paid for. Rather than losing it, wait for room on a full disk, and write it
+        anew where writing or flushing failed once."""
+        told, tries = False, 0
         while True:
             try:
                 return self.attempts.spool(intent.attempt, spooled)
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or hurry.is_set():
+                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                tries += not full
+                if tries >= _TRIES or hurry.is_set():
                     raise
-            if not told:
+            if full and not told:
                 show.story(
                     f"No room on the disk for the answer of {intent.slug}/{intent.stage}: waiting for some."
                 )
                 told = True
-            time.sleep(_ROOM)
+            time.sleep(_ROOM if full else 0.0)
 
     # --- judging --------------------------------------------------------------------------------------------------
 
     def judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag] = None) -> Judged:
         """Hold a response against the checks of its stage. Changes nothing but scratch files."""
+        return self._judge(intent, spooled, cancel)._replace(at=spooled.at)
+
+    def _judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag]) -> Judged:
         facts = spooled.facts
         usage = dict(facts["usage"])
         failed = verdict.of_ending(
@@ -271,12 +279,10 @@ class Session:
         lost = self._record(ready, kept, [judged for judged in group if judged.failed is not None])
         for judged, paths in lost:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
-        for judged in group:
-            how = settled[judged.intent.attempt].how
-            if how == "failed":
-                self.attempts.put_aside(judged.intent.attempt, self.rejected)
-            if how != "in_the_way":
-                self.attempts.remove(judged.intent.attempt)
+        for attempt, work in settled.items():
+            if work.how == "failed":
+                self.attempts.put_aside(attempt, self.rejected)
+        self.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
         return [settled[judged.intent.attempt] for judged in group]
 
     def _is_current(self, intent: Intent) -> bool:
@@ -352,7 +358,9 @@ class Session:
             found = iter(self.recorder.blobs(paths))
             for judged in ready:
                 blobs[judged.intent.attempt] = [next(found) for _ in judged.intent.outputs]
-        for judged in kept if self.checked_out else [*ready, *kept]:
+        for judged in (*ready, *kept):
+            if judged.intent.attempt in blobs and self._stands(judged):
+                continue
             blobs[judged.intent.attempt] = [
                 self.clone.git.run("hash-object", "-w", "--stdin", "--path", path, stdin=data)
                 .out.decode()
@@ -360,6 +368,12 @@ class Session:
                 for path, data in zip(judged.intent.outputs, judged.outputs)
             ]
         return blobs
+
+    def _stands(self, judged: Judged) -> bool:
+        """Whether the working tree still holds an answer that was just put there. A user who edits it in that
+        instant keeps the edit, as one of what is recorded; the receipt must not vouch for it."""
+        pairs = zip(judged.intent.outputs, judged.outputs)
+        return all(protect.content(self.root, path) == data for path, data in pairs)
 
     def _write(
         self,
@@ -431,7 +445,15 @@ class Session:
         """An attempt ended without an answer, at our own word: it is pending again, what it cost is not known."""
         if os.path.exists(self.attempts.intent(intent.attempt)):
             self.record({}, (), [lost_line(self, intent)], [])
-            self.attempts.remove(intent.attempt)
+            self.attempts.remove([intent.attempt])
+
+    def on_record(self, intent: Intent) -> bool:
+        """Whether the notes know an attempt: it was recorded, and what lies here of it are leftovers."""
+        receipts = self.view.snapshot.receipts.of(intent.slug, intent.stage)
+        verdict = self.verdicts.get((intent.slug, intent.stage, intent.work))
+        return any(line.attempt == intent.attempt for line in receipts) or (
+            verdict is not None and intent.attempt in verdict.attempts
+        )
 
 
 def new_attempt() -> str:
@@ -470,7 +492,7 @@ def _receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str] = ()) 
         slug=intent.slug,
         stage=intent.stage,
         attempt=intent.attempt,
-        at=_at(),
+        at=judged.at,
         components=intent.components,
         outputs=tuple(zip(intent.outputs, blobs)),
         scheme=intent.scheme,
@@ -487,12 +509,13 @@ def _verdict(judged: Judged, failed: Failed) -> LogLine:
         "seconds": judged.seconds,
         **judged.facts,
     }
-    return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, _at(), extra)
+    at = judged.at or _at()
+    return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
 
 
 def lost_line(session: Session, intent: Intent) -> tuple[str, LogLine]:
     """The log's line on an attempt that ended without an answer, and the object that it goes on."""
-    line = LogLine(intent.work, "lost", intent.slug, intent.stage, intent.attempt, _at())
+    line = LogLine(intent.work, "lost", intent.slug, intent.stage, intent.attempt, intent.at)
     return manifest_blob(session, intent), line
 
 

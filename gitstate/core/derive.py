@@ -48,18 +48,19 @@ def derive(
     """
     found: list[Status] = []
     stages, order = plan.workflow.stages, plan.workflow.order
+    declared = range(len(stages))
+    needed = {name for stage in stages for name in stage.needs}
     for index in range(len(plan.items)) if items is None else items:
-        item = plan.items[index]
+        item, outputs = plan.items[index], plan.outputs[index]
         row: dict[int, Status] = {}
         content: dict[str, list[str]] = {}  # ids of the outputs of the stages that are done
-        plan_digest = identity.plan_digest(item)
         for position in order:
-            stage, paths = stages[position], plan.outputs[index][position]
-            if all(name in content for name in stage.needs):
-                needs = [content[name] for name in stage.needs]
-                work = _Work(identity, snapshot, item, stage, paths, needs, plan_digest)
+            stage, paths = stages[position], outputs[position]
+            needs = [content[name] for name in stage.needs if name in content]
+            if len(needs) == len(stage.needs):
+                work = _Work(identity, snapshot, item, stage, paths, needs)
                 state, reason, components, category = work.judge(now)
-                if state == "done":
+                if state == "done" and stage.name in needed:
                     content[stage.name] = [f"{snapshot.format}:{snapshot.tree[path]}" for path in paths]
                 row[position] = Status(
                     item.slug, stage.name, work.hash, state, reason, components, category, paths, index
@@ -68,7 +69,7 @@ def derive(
                 row[position] = Status(
                     item.slug, stage.name, None, "pending", "upstream", (), None, paths, index
                 )
-        found.extend(row[position] for position in range(len(stages)))
+        found += [row[position] for position in declared]
     return found
 
 
@@ -102,7 +103,6 @@ class _Work:
         stage: Stage,
         paths: Sequence[str],
         needs: Sequence[Sequence[str]],
-        plan_digest: str,
     ) -> None:
         self.identity, self.snapshot, self.item, self.stage, self.needs = (
             identity,
@@ -111,7 +111,7 @@ class _Work:
             stage,
             needs,
         )
-        self.manifest = identity.manifest(item, stage, needs, plan_digest)
+        self.manifest = identity.manifest(item, stage, needs)
         self.hash = self.manifest.hash
         tree, empty = snapshot.tree, snapshot.empty
         # An empty file is as if there were none: that is what a crashed or redirected command leaves.
@@ -122,17 +122,18 @@ class _Work:
         slug, stage, first = self.item.slug, self.stage.name, self.blobs[0]
         mine = []
         if first is not None:
-            mine = [r for r in self.snapshot.receipts.on(first) if r.slug == slug and r.stage == stage]
+            mine = self.snapshot.receipts.on(first, (slug, stage))
             current = [receipt for receipt in mine if self._is_today(receipt)]
             if current:
                 return self._current(current, now)
+        if any(map(self._others_match, mine)):
+            return self._due("stale", self._moved(mine))
+        # Asked late: finding a work's receipts on other content takes an index over all of them.
         every = self.snapshot.receipts.of(slug, stage)
         if first is None:
             if any(map(self._is_today, every)):
                 return "pending", "missing", (), None
             return self._due("new")
-        if any(map(self._others_match, mine)):
-            return self._due("stale", self._moved(mine))
         if not every:
             return "pending", "unverified", (), None
         if any(map(self._is_today, every)):
@@ -174,12 +175,15 @@ class _Work:
 
     def _moved(self, receipts: Sequence[Receipt]) -> tuple[str, ...]:
         """What moved since the nearest of some earlier receipts: the fewest components, then the latest."""
-        latest = sorted(receipts, key=lambda receipt: receipt.at, reverse=True)
-        return min((self._moved_since(receipt) for receipt in latest), key=len)
+        if len(receipts) > 1:
+            receipts = sorted(receipts, key=lambda receipt: receipt.at, reverse=True)
+        return min([self._moved_since(receipt) for receipt in receipts], key=len)
 
     def _moved_since(self, receipt: Receipt) -> tuple[str, ...]:
+        if receipt.scheme == self.manifest.scheme:
+            return self.manifest.moved(receipt.components)
         other = self.identity.under(receipt.scheme)
-        if other is None or other is self.identity:
+        if other is None:
             return self.manifest.moved(receipt.components)
         return other.manifest(self.item, self.stage, self.needs).moved(receipt.components)
 

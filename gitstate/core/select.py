@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from gitstate.core.derive import Status
@@ -53,7 +52,7 @@ def check(selection: Selection, workflow: Workflow) -> None:
     for name, words in asked.items():
         for word in words:
             if word not in known[name]:
-                near = get_close_matches(word, known[name], 1)
+                near = _nearest(word, known[name])
                 raise UsageError(
                     f"--{name} {word}: there is no such {name}.",
                     f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known[name])}.",
@@ -71,7 +70,7 @@ def choose(selection: Selection, statuses: Sequence[Status]) -> list[Status]:
         for word in selection.slugs:
             found = _matches(word, statuses)
             if not found:
-                near = get_close_matches(word, {status.slug for status in statuses}, 1)
+                near = _nearest(word, {status.slug for status in statuses})
                 raise UsageError(
                     f"Nothing in the plan is called {word!r}.",
                     f"Did you mean {near[0]}?" if near else "See: gitstate plan",
@@ -102,6 +101,12 @@ def with_upstream(workflow: Workflow, chosen: Iterable[Status], statuses: Iterab
             wanted.add(work)
             todo += [(work[0], name) for name in needs[work[1]]]
     return [status for status in statuses if (status.item, status.stage) in wanted]
+
+
+def _nearest(word: str, known: Iterable[str]) -> list[str]:
+    from difflib import get_close_matches  # 3 ms, wanted where something was misspelt
+
+    return get_close_matches(word, list(known), 1)
 
 
 def _matches(word: str, statuses: Sequence[Status]) -> set[int]:

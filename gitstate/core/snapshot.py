@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Optional
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Optional
 
-from gitstate.core.receipt import Receipt, Verdict
+from gitstate.core.receipt import Plain, Receipt, Verdict, extra_of, from_plain, to_plain
 
 WorkKey = tuple[str, str]  # (slug, stage)
+_KIND, _SLUG, _STAGE, _ATTEMPT, _OUTPUTS = 1, 2, 3, 4, 7  # places in plain values
 
 
 class Receipts:
     """All receipts that count, by the blob they hang on and by the work that they name.
 
     A receipt counts if it names the blob it hangs on as its first output and no void takes its attempt back.
+    They are held as plain values; one becomes a Receipt when it is asked for.
     """
 
-    def __init__(self, notes: dict[str, list[Receipt]]) -> None:
-        self._notes = notes
-        self._voided = {line.attempt for lines in notes.values() for line in lines if line.kind == "void"}
-        self._works: Optional[dict[WorkKey, list[Receipt]]] = None
+    def __init__(self, notes: Mapping[str, Sequence[Receipt]]) -> None:
+        self._hold({blob: tuple(map(to_plain, lines)) for blob, lines in notes.items()})
 
-    def on(self, blob: str) -> list[Receipt]:
-        """The receipts that hang on a blob."""
-        found = self._notes.get(blob)
-        return [line for line in found if self._counts(blob, line)] if found else []
+    @classmethod
+    def of_plain(cls, notes: Mapping[str, Sequence[Plain]]) -> Receipts:
+        """The receipts that a cache kept. `notes` is copied when a receipt is added, and never changed."""
+        receipts = cls.__new__(cls)
+        receipts._hold(notes)
+        return receipts
+
+    def _hold(self, notes: Mapping[str, Sequence[Plain]]) -> None:
+        self._notes = notes
+        self._own: Optional[dict[str, Sequence[Plain]]] = None  # `_notes`, once they were copied
+        self._voided = {
+            line[_ATTEMPT] for lines in notes.values() for line in lines if line[_KIND] == "void"
+        }
+        self._works: Optional[dict[WorkKey, list[Plain]]] = None
+
+    def on(self, blob: str, work: Optional[WorkKey] = None) -> list[Receipt]:
+        """The receipts that hang on a blob; with `work`, those of that one."""
+        return [
+            from_plain(line)
+            for line in self._notes.get(blob, ())
+            if (work is None or (line[_SLUG], line[_STAGE]) == work) and self._counts(blob, line)
+        ]
 
     def of(self, slug: str, stage: str) -> list[Receipt]:
         """The receipts of one work, whatever they hang on and whatever the hash."""
@@ -33,14 +51,24 @@ class Receipts:
             for blob, lines in self._notes.items():
                 for line in lines:
                     if self._counts(blob, line):
-                        self._works.setdefault((line.slug, line.stage), []).append(line)
-        return self._works.get((slug, stage), [])
+                        self._works.setdefault((line[_SLUG], line[_STAGE]), []).append(line)
+        return [from_plain(line) for line in self._works.get((slug, stage), ())]
 
     def add(self, blob: str, receipt: Receipt) -> None:
         """Learn a receipt that was just recorded on `blob`."""
-        self._notes.setdefault(blob, []).append(receipt)
-        if self._works is not None and self._counts(blob, receipt):
-            self._works.setdefault((receipt.slug, receipt.stage), []).append(receipt)
+        line = to_plain(receipt)
+        if self._own is None:
+            self._notes = self._own = dict(self._notes)
+        self._own[blob] = (*self._own.get(blob, ()), line)
+        if self._works is not None and self._counts(blob, line):
+            self._works.setdefault((receipt.slug, receipt.stage), []).append(line)
+
+    def facts(self) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """The stage and the `extra` of every receipt that counts."""
+        for blob, lines in self._notes.items():
+            for line in lines:
+                if self._counts(blob, line):
+                    yield line[_STAGE], extra_of(line)
 
     def all(self) -> Iterable[Receipt]:
         """Every receipt that counts."""
@@ -50,14 +78,15 @@ class Receipts:
     def misplaced(self) -> Iterable[tuple[str, Receipt]]:
         """Receipts on a blob that is not their first output: they never count, and somebody should know."""
         for blob, lines in self._notes.items():
-            for line in lines:
+            for line in map(from_plain, lines):
                 if line.kind != "void" and (not line.outputs or line.outputs[0][1] != blob):
                     yield blob, line
 
-    def _counts(self, blob: str, line: Receipt) -> bool:
-        if line.kind == "void" or not line.outputs or line.outputs[0][1] != blob:
+    def _counts(self, blob: str, line: Plain) -> bool:
+        outputs = line[_OUTPUTS]
+        if line[_KIND] == "void" or not outputs or outputs[0][1] != blob:
             return False
-        return not self._voided or line.attempt not in self._voided
+        return not self._voided or line[_ATTEMPT] not in self._voided
 
 
 class Snapshot(NamedTuple):

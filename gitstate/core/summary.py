@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Optional
 
 from gitstate.core.derive import STATES, Reason, State, Status
 from gitstate.core.plan import Plan
-from gitstate.core.receipt import Receipt
+from gitstate.core.snapshot import Receipts
 
 
 class Price(NamedTuple):
@@ -48,8 +48,8 @@ class Summary(NamedTuple):
         )
 
 
-def summarise(plan: Plan, statuses: Sequence[Status], receipts: Iterable[Receipt]) -> Summary:
-    """Sum up the statuses of a plan's works."""
+def summarise(plan: Plan, statuses: Sequence[Status], receipts: Receipts) -> Summary:
+    """Sum up the statuses of a plan's works, and what the receipts say of what they took."""
     counts: dict[tuple[str, str, State, Optional[Reason]], int] = {}
     field = plan.workflow.group
     for status in statuses:
@@ -58,7 +58,7 @@ def summarise(plan: Plan, statuses: Sequence[Status], receipts: Iterable[Receipt
         counts[key] = counts.get(key, 0) + 1
     left = tuple(status for status in statuses if status.state != "done")
     stages = {stage.name for stage in plan.workflow.stages}
-    return Summary(len(statuses), len(plan.items), counts, left, prices(receipts, stages))
+    return Summary(len(statuses), len(plan.items), counts, left, prices(receipts.facts(), stages))
 
 
 def group_of(plan: Plan, index: int) -> str:
@@ -67,14 +67,13 @@ def group_of(plan: Plan, index: int) -> str:
     return "" if value is None else str(value)
 
 
-def prices(receipts: Iterable[Receipt], stages: set[str]) -> dict[str, Price]:
-    """What each stage's works took, by their receipts."""
+def prices(facts: Iterable[tuple[str, Mapping[str, Any]]], stages: set[str]) -> dict[str, Price]:
+    """What each stage's works took, by what their receipts say (pairs of stage and `extra`)."""
     sums: dict[str, list[float]] = {}
-    for receipt in receipts:
-        extra = receipt.extra
-        if not extra or receipt.stage not in stages:
+    for stage, extra in facts:
+        if not extra or stage not in stages:
             continue
-        total = sums.setdefault(receipt.stage, [0, 0.0, 0, 0.0, 0])
+        total = sums.setdefault(stage, [0, 0.0, 0, 0.0, 0])
         if isinstance(seconds := extra.get("seconds"), (int, float)):
             total[0] += 1
             total[1] += seconds

@@ -8,20 +8,25 @@ before the next step begins:
     ID.spooled    the response is complete: sizes and digests of its files, and how the command ended
     ID.written    what the outputs will be, before any of them is put in its place
 
-Removed when the receipt is durable, the intent last.
+Removed when the receipt is durable: `spooled` first and durably, so that it never names a response that has gone,
+the intent last. An intent without `spooled` is therefore either of an answer that never came, or a leftover of an
+attempt that the notes know.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from blake3 import blake3
 
 from gitstate.core.material import Material, from_json, to_json
+from gitstate.edge.disk import flush, flush_folder
 from gitstate.edge.files import write_whole
 from gitstate.errors import CorruptState
 
@@ -50,6 +55,7 @@ class Spooled(NamedTuple):
     outputs: tuple[bytes, ...]
     seconds: float
     facts: Mapping[str, Any]  # code, signal, ended_by, stderr: what the judgement needs
+    at: str  # when it arrived, in UTC: kept, so that whoever records it again writes the very same line
 
 
 class Attempt(NamedTuple):
@@ -65,46 +71,76 @@ class Attempts:
 
     def __init__(self, state: str) -> None:
         self.folder = os.path.join(state, "attempts")
+        self._anchored = False
 
     def begin(self, intent: Intent) -> None:
         """Record, durably, that an attempt is about to spend."""
+        self._anchor()
         fields = {**intent._asdict(), "material": to_json(intent.material)}
         self._write(intent.attempt, "intent", fields)
+
+    def _anchor(self) -> None:
+        """Once: the folders' own names onto the disk. Others make them too (the lock, the cache) and do not see to
+        that; without it a power cut loses the folder, however durable the files in it are."""
+        if not self._anchored:
+            os.makedirs(self.folder, exist_ok=True)
+            state = os.path.dirname(self.folder)
+            flush_folder(state)
+            flush_folder(os.path.dirname(state))
+            self._anchored = True
 
     def spool(self, attempt: str, spooled: Spooled) -> None:
         """Put a complete response where no crash can lose it."""
         files = []
         for number, data in enumerate(spooled.outputs, 1):
             path = self.response(attempt, number)
+            # A try that failed may have left one whose lost pages count as clean now.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
             # Complete only once `spooled` names it, so it may grow in place; but it must be on the disk by then.
-            with open(path, "wb") as file:
+            with open(path, "xb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                flush(file.fileno())
             files.append([len(data), blake3(data).hexdigest()])
         self._write(
-            attempt, "spooled", {"files": files, "seconds": spooled.seconds, "facts": dict(spooled.facts)}
+            attempt,
+            "spooled",
+            {"files": files, "seconds": spooled.seconds, "facts": dict(spooled.facts), "at": spooled.at},
         )
 
     def written(self, attempt: str, outputs: Sequence[bytes]) -> None:
         """Record what the outputs will be, before the first of them is put in its place."""
         self._write(attempt, "written", {"outputs": [blake3(data).hexdigest() for data in outputs]})
 
-    def remove(self, attempt: str) -> None:
-        """Remove an attempt that left nothing to do, its intent last."""
-        names = [name for name in self._names() if name.startswith(attempt + ".")]
-        for name in sorted(names, key=lambda name: name == f"{attempt}.intent"):
+    def remove(self, attempts: Iterable[str]) -> None:
+        """Remove attempts that left nothing to do, their intents last. May be killed anywhere."""
+        gone = set(attempts)
+        names = sorted(name for name in self._names() if name.split(".")[0] in gone)
+        spooled = [name for name in names if name.endswith(".spooled")]
+        for name in spooled:
+            os.unlink(os.path.join(self.folder, name))
+        if spooled:
+            flush_folder(self.folder)
+        rest = [name for name in names if not name.endswith(".spooled")]
+        for name in sorted(rest, key=lambda name: name.endswith(".intent")):
             os.unlink(os.path.join(self.folder, name))
 
     def put_aside(self, attempt: str, folder: str) -> None:
-        """Move a response that was rejected out of the spool, to where a person can look at it."""
+        """Give a response that was rejected a second name, where a person can look at it. May be repeated."""
         for number in itertools.count(1):
             path = self.response(attempt, number)
             if not os.path.exists(path):
                 return
             if os.path.getsize(path):
                 os.makedirs(folder, exist_ok=True)
-                os.replace(path, os.path.join(folder, os.path.basename(path)))
+                aside = os.path.join(folder, os.path.basename(path))
+                try:
+                    os.link(path, aside)
+                except FileExistsError:
+                    pass  # by a run that died right after
+                except OSError:  # no hard links here
+                    shutil.copyfile(path, aside)
 
     def intent(self, attempt: str) -> str:
         """Where an attempt's intent lies."""
@@ -174,7 +210,7 @@ class Attempts:
     def _read(self, attempt: str, names: set[str]) -> Attempt:
         try:
             intent = _intent(self._load(attempt, "intent"))
-            spooled = self._spooled(attempt) if f"{attempt}.spooled" in names else None
+            spooled = self._spooled(intent) if f"{attempt}.spooled" in names else None
             written = None
             if f"{attempt}.written" in names:
                 written = tuple(str(found) for found in self._load(attempt, "written")["outputs"])
@@ -186,7 +222,8 @@ class Attempts:
             ) from error
         return Attempt(intent, spooled, written)
 
-    def _spooled(self, attempt: str) -> Spooled:
+    def _spooled(self, intent: Intent) -> Spooled:
+        attempt = intent.attempt
         fields = self._load(attempt, "spooled")
         outputs = []
         for number, (size, digest) in enumerate(fields["files"], 1):
@@ -202,7 +239,8 @@ class Attempts:
                     f"Move the files {attempt}.* away to go on without it.",
                 )
             outputs.append(data)
-        return Spooled(tuple(outputs), float(fields["seconds"]), dict(fields["facts"]))
+        at = str(fields.get("at", intent.at))
+        return Spooled(tuple(outputs), float(fields["seconds"]), dict(fields["facts"]), at)
 
 
 def _intent(fields: Mapping[str, Any]) -> Intent:

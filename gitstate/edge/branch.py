@@ -63,8 +63,8 @@ def users_commits(git: Git, objects: Objects, tip: str, remote: Remote, there: s
 def compare_and_swap(
     git: Git, repository: Repository, objects: Objects, ref: str, new: str, old: str | None, why: str
 ) -> bool:
-    """Move a ref from `old` (None: it must not exist) to `new`, both sides of it durable.
-    False: somebody else moved it.
+    """Move a ref from `old` (None: it must not exist) to `new`, whose objects are made durable before.
+    False: somebody else moved it. The caller's next barrier makes the move itself durable.
 
     Raises ComeBackLater while another process holds the ref, GitFailed for what waiting will not cure.
     """
@@ -88,7 +88,6 @@ def compare_and_swap(
         ) from error
     if now == new:
         objects.disk.cover(os.path.join(repository.common_dir, *ref.split("/")))
-        objects.barrier()
     return now == new
 
 
@@ -184,6 +183,7 @@ class Mover:
                 with contextlib.suppress(NeedsHuman, ComeBackLater):
                     self._files(old, new)
             os.unlink(self.journal)
+        self.objects.barrier()
         return True
 
     def finish_interrupted(self) -> None:
@@ -222,9 +222,7 @@ class Mover:
         with open(temp, "w", encoding="utf-8") as file:
             file.write(f"{self.branch} {old or self.repository.zero} {new} .\n")
         os.replace(temp, self.journal)
-        self.objects.disk.cover(self.journal)
-        self.objects.disk.cover_folder(os.path.join(self.objects.folder, "pack"))
-        self.objects.barrier()
+        self.objects.disk.cover(self.journal)  # durable, at the latest, with the files that are placed
 
     def _require_quiet(self) -> None:
         """Raise NeedsHuman if moving the branch would pull the ground from under the user's own doings."""

@@ -14,6 +14,8 @@ from typing import Optional
 
 Sync = Callable[[int], None]
 
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # how a folder is opened
+
 
 def flush(descriptor: int) -> None:
     """Put an open file's content on the disk. Raises OSError; the caller must then throw the file away:
@@ -34,7 +36,7 @@ def flush_folder(folder: str | int) -> None:
     """Put a folder's names on the disk. EINVAL (network file systems) is tolerated; nothing else is."""
     if sys.platform == "win32":
         return  # a folder cannot be opened for that; NTFS journals its names
-    descriptor = folder if isinstance(folder, int) else os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    descriptor = folder if isinstance(folder, int) else os.open(folder, FOLDER)
     try:
         flush(descriptor)
     except OSError as error:
@@ -57,9 +59,10 @@ def whole_filesystem() -> Optional[Sync]:
         return None
 
     def sync(descriptor: int) -> None:
-        if call(descriptor):
+        while call(descriptor):
             code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
+            if code != errno.EINTR:  # (nothing failed then; Python does the same for fsync)
+                raise OSError(code, os.strerror(code))
 
     return sync
 
@@ -72,23 +75,29 @@ class Barrier:
     (None: flush one by one).
     """
 
-    def __init__(self, *roots: str, sync: Optional[Sync] | bool = True) -> None:
+    def __init__(self, *roots: str, sync: Optional[Sync | bool] = True) -> None:
         self.files: set[str] = set()
         self.folders: set[str] = set()
-        self._sync: Optional[Sync] = whole_filesystem() if sync is True else (sync or None)
-        # Kept open from the start: the kernel reports an error of the background writeback to descriptors
-        # that were open when it happened.
-        self._devices: dict[int, int] = {}
-        if self._sync is not None:
-            for root in roots:
+        self._sync = sync
+        self._roots = roots
+        self._devices: dict[int, int] = {}  # device -> descriptor
+
+    def begin(self) -> None:
+        """To be called before the first write that is to be covered. The descriptors stay open from then on:
+        the kernel reports an error of its background writeback to those that were open when it happened."""
+        if self._sync is True:
+            self._sync = whole_filesystem()
+        if self._sync and not self._devices:
+            for root in self._roots:
                 device = os.stat(root).st_dev
                 if device not in self._devices:
-                    self._devices[device] = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+                    self._devices[device] = os.open(root, FOLDER)
 
     @property
     def one_by_one(self) -> bool:
         """Whether files have to be flushed singly; the writer then does so before it renames."""
-        return self._sync is None
+        self.begin()
+        return not self._sync
 
     def cover(self, path: str) -> None:
         """A file that the next flush must make durable, its name included."""
@@ -102,10 +111,11 @@ class Barrier:
     def flush(self) -> None:
         """Everything covered since the last flush is on the disk when this returns. Raises OSError, once:
         what was covered is then in doubt and must be written anew, never flushed again."""
+        self.begin()
         files, folders = sorted(self.files), sorted(self.folders)
         self.files.clear()
         self.folders.clear()
-        if self._sync is not None:
+        if callable(self._sync):
             try:
                 for descriptor in self._devices.values():
                     self._sync(descriptor)
@@ -124,7 +134,6 @@ class Barrier:
         for descriptor in self._devices.values():
             os.close(descriptor)
         self._devices.clear()
-        self._sync = None
 
 
 def _flush_file(path: str) -> None:

@@ -13,7 +13,7 @@ import sys
 import time
 from typing import Optional
 
-from gitstate.edge.disk import flush, flush_folder
+from gitstate.edge.disk import FOLDER, flush, flush_folder
 from gitstate.errors import UsageError
 
 _TEMP = re.compile(r"\.gitstate-.+-\d+\.tmp")
@@ -87,7 +87,7 @@ class _Folder:
             self._walk_by_path(start, parts, within is not None)
 
     def _walk(self, start: str, parts: list[str]) -> None:
-        here = os.open(start, os.O_RDONLY | os.O_DIRECTORY)
+        here = os.open(start, FOLDER)
         try:
             for n, part in enumerate(parts):
                 try:
@@ -96,7 +96,7 @@ class _Folder:
                 except FileExistsError:
                     pass
                 try:
-                    below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=here)
+                    below = os.open(part, FOLDER | _NOFOLLOW, dir_fd=here)
                 except OSError as error:
                     if error.errno in (errno.ELOOP, errno.ENOTDIR):
                         raise _in_the_way(os.path.join(start, *parts[: n + 1]), error) from error

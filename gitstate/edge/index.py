@@ -76,8 +76,9 @@ def private_index(repository: Repository, patience: Optional[float] = None) -> I
         os.replace(private, index)
     finally:
         # (git leaves an unchanged index alone, and renaming one link over the other removes neither)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(private)
+        for leftover in (private, private + ".lock"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(leftover)
         if is_ours(lock):
             os.unlink(lock)
 

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,8 @@ from gitstate.errors import CorruptState, GitFailed
 
 # A partial clone would otherwise fetch what it lacks object by object.
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1"}
+
+_OURS = re.compile(r"tmp_obj_\d+_\d+")  # our temporary files, and none of git's
 
 Found = Optional[tuple[str, bytes]]  # (type, content), or None: not there
 
@@ -163,6 +166,7 @@ class Objects:
         head = b"%s %d\0" % (kind.encode("ascii"), len(data))
         oid = self._hash(head, data)
         with self._lock:
+            self.disk.begin()
             if not self.rely(oid) and not (kind != "commit" and self._packed(oid)):
                 if self._is_shared():
                     self._write_by_git(kind, data)
@@ -280,6 +284,15 @@ class Objects:
                 raise
             finally:
                 self._written.clear()
+
+    def sweep(self) -> None:
+        """Remove the half-written objects that killed runs left; to be called only under the run lock."""
+        for folder in os.scandir(self.folder):
+            if len(folder.name) == 2:
+                for entry in os.scandir(folder.path):
+                    if _OURS.fullmatch(entry.name):
+                        with contextlib.suppress(OSError):
+                            os.unlink(entry.path)
 
     def close(self) -> None:
         """End the process and give the descriptors back."""

@@ -35,14 +35,14 @@ def check_outputs(repository: Repository, git: Git, statuses: Iterable[Status]) 
 
 
 def _linked(root: str, paths: Sequence[str]) -> Iterable[Problem]:
-    places: set[str] = set()
+    places = set(paths)
     for path in paths:
-        place = path
+        place = path.rpartition("/")[0]
         while place and place not in places:
             places.add(place)
             place = place.rpartition("/")[0]
     for place in sorted(places):
-        if os.path.islink(os.path.join(root, place)):
+        if os.path.islink(f"{root}/{place}"):
             yield Problem(
                 Place(place),
                 "is a symbolic link, and an output must not be written through one.",
@@ -53,9 +53,10 @@ def _linked(root: str, paths: Sequence[str]) -> Iterable[Problem]:
 def _ignored(git: Git, paths: Sequence[str]) -> Iterable[Problem]:
     if not paths:
         return
-    names = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
-    done = git.run("check-ignore", "-z", "-v", "--stdin", stdin=names, check=False)
-    fields = done.out.decode("utf-8", "surrogateescape").split("\0")
+    # What is tracked is never ignored, but for each path that git holds against its index it goes through all of the
+    # index: 1.1 s for 10,000 paths, 0.01 s without it. So the index is asked only about those that a pattern matches.
+    suspects = _check_ignore(git, paths, "--no-index")[3::4]
+    fields = _check_ignore(git, suspects)
     for file, line, pattern, path in zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4]):
         if pattern.startswith("!"):
             continue  # a pattern that takes the path out of what is ignored
@@ -64,6 +65,16 @@ def _ignored(git: Git, paths: Sequence[str]) -> Iterable[Problem]:
             f"{pattern!r} makes git ignore the output {path}, so it could never be committed.",
             "Change the pattern or `output`.",
         )
+
+
+def _check_ignore(git: Git, paths: Sequence[str], *options: str) -> list[str]:
+    """What `git check-ignore -v` says of `paths`: file, line, pattern and path of each that a pattern matches."""
+    if not paths:
+        return []
+    # Sorted, because git reads a folder's own .gitignore each time it comes to the folder.
+    names = "\0".join(sorted(paths)).encode("utf-8", "surrogateescape") + b"\0"
+    done = git.run("check-ignore", *options, "-z", "-v", "--stdin", stdin=names, check=False)
+    return done.out.decode("utf-8", "surrogateescape").split("\0")
 
 
 def look(

@@ -16,6 +16,7 @@ from typing import NamedTuple, Optional
 from gitstate.edge import index, notes
 from gitstate.edge.author import Author
 from gitstate.edge.backoff import Backoff
+from gitstate.edge.disk import flush_folder
 from gitstate.edge.filters import Filters
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
@@ -170,6 +171,9 @@ class Recorder:
         """The index learns the outputs, if the branch that they go to is the one that HEAD names now."""
         if step.learn and self._is_head():
             self._index.learn(step.learn, step.before)
+            # The index's new name before those of the refs: a power cut that kept the refs' and lost this one would
+            # leave a branch whose outputs the index does not know, and the user's next commit would delete them.
+            flush_folder(self._repository.git_dir)
 
     def _mend(self) -> None:
         """What the index learned lately, it still knows. Not so important that it may stop anything."""
@@ -191,6 +195,8 @@ class Recorder:
     def _wait(self, moves: Sequence[Move], error: GitFailed, enough: bool) -> None:
         """After git refused to move the refs: return if that may change, else raise. Judged by what stands
         there, never by git's words."""
+        interrupted = self._refs.interrupted
+        self._refs.recover()
         lost = [ref for ref, old, _ in moves if self._tip(ref) != old]
         held = self._refs.held(moves)
         if enough and (lost or held):
@@ -201,7 +207,7 @@ class Recorder:
             raise ComeBackLater(
                 f"{what}; the results are safe and not recorded yet.", f"Run again.{hint}"
             ) from error
-        if not (lost or held) and not self._refs.interrupted:
+        if enough or not (lost or held or interrupted):
             raise error
 
     def _cover_refs(self) -> None:

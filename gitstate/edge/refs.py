@@ -48,7 +48,7 @@ class Refs:
         self._repository = repository
         self._journal = os.path.join(repository.state, _JOURNAL)
         self._child: Optional[Child] = None
-        self.interrupted = False  # whether the last move failed because a signal ended the process
+        self.interrupted = False  # whether a signal ended the process in the last move: locks may be left
 
     def intend(self, moves: Sequence[Move]) -> str:
         """Write the journal; returns its path. The caller's barrier makes it durable, with the objects."""
@@ -61,7 +61,10 @@ class Refs:
         return self._journal
 
     def forget(self) -> None:
-        """Remove the journal: no git process of ours is at work, and the moves are done or given up."""
+        """Remove the journal: no git process of ours is at work, and the moves are done or given up.
+        It stays if git was killed in the middle, to vouch for the locks."""
+        if self.interrupted:
+            return
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._journal)
 
@@ -83,7 +86,7 @@ class Refs:
             self.interrupted = self.stop() < 0
             return error
         except BaseException:
-            self.stop()  # end of input: git gives its locks back
+            self.interrupted = self.stop() < 0  # end of input: git gives its locks back, unless it was killed
             raise
         return None
 
@@ -102,6 +105,12 @@ class Refs:
             code = self._child.close()
             self._child = None
         return code
+
+    def recover(self) -> None:
+        """Clear the locks that our own process left when it alone was killed; we hold the run lock."""
+        if self.interrupted:
+            clear_stale_locks(self._repository)
+            self.interrupted = False
 
     def held(self, moves: Sequence[Move]) -> Optional[str]:
         """A lock file that is in the way of these moves now, or None."""

@@ -36,7 +36,7 @@ class Lost(NamedTuple):
     stays: str | None  # None: the remote deleted the path
 
 
-class Unvouched(Exception):  # noqa: N818 (what it is, not that it is wrong)
+class Unvouched(Exception):
     """A commit of ours holds what no receipt vouches for: somebody else put it in. `path` is one of them."""
 
     def __init__(self, path: str) -> None:

@@ -6,24 +6,26 @@ keyed by the content it came from.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple, Optional, TypeVar
 
 from blake3 import blake3
 
-from gitstate.core import validate
-from gitstate.core.identity import Identity, fill
+from gitstate.core.identity import SCHEME, Identity, fill, plan_digests
 from gitstate.core.identity import Sources as SourceIds
 from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Workflow
 from gitstate.core.receipt import (
     PREFIX,
     LogLine,
+    Plain,
     Receipt,
     Unreadable,
     decode_log,
     decode_receipt,
     digest,
     set_aside,
+    to_plain,
     verdicts,
 )
 from gitstate.core.snapshot import Receipts, Snapshot, WorkKey
@@ -56,9 +58,14 @@ class Tips(NamedTuple):
 class Notes(NamedTuple):
     """One notes ref, read: the lines by the object that they hang on."""
 
-    lines: Mapping[str, list[Any]]
-    pairs: Mapping[str, str]  # object -> note blobs, for the digest
-    unknown: int  # lines of ours in a format that this version does not know
+    lines: dict[str, tuple[Plain, ...]]
+    pairs: dict[str, str]  # object -> note blobs, for the digest
+    unread: Mapping[str, int]  # object -> how many lines of ours are in a format that this version does not know
+
+    @property
+    def unknown(self) -> int:
+        """How many lines of ours are in a format that this version does not know."""
+        return sum(self.unread.values())
 
 
 class Watch(NamedTuple):
@@ -111,7 +118,7 @@ def read(
     at = at or tips(objects)
     tree = read_tree(git, at.head, len(repository.zero))
     sources = Sources(git, repository, objects, tree)
-    plan = _plan(sources, cache, tree, config)
+    plan, digests = read_plan(sources, cache, tree, config)
     ids, watch = _source_ids(git, plan, sources, tree, repository.format)
     receipts = read_notes(git, objects, cache, RECEIPTS, at.receipts, decode_receipt)
     log = read_notes(git, objects, cache, LOG, at.log, decode_log)
@@ -123,14 +130,13 @@ def read(
         format=repository.format,
         tree=files,
         empty=blob_id(b"", repository.format),
-        receipts=Receipts(
-            {blob: [Receipt._make(line) for line in lines] for blob, lines in receipts.lines.items()}
-        ),
-        verdicts=verdicts(LogLine._make(line) for lines in log.lines.values() for line in lines),
+        receipts=Receipts.of_plain(receipts.lines),
+        verdicts=verdicts(LogLine(*line) for lines in log.lines.values() for line in lines),
         running=running,
         dirty=tuple(sources.dirty()),
     )
-    return View(plan, Identity(plan.workflow, ids), snapshot, sources, tree, at, receipts, log, watch)
+    identity = Identity(plan.workflow, ids, digests=digests)
+    return View(plan, identity, snapshot, sources, tree, at, receipts, log, watch)
 
 
 def receipts_digest(notes: Notes) -> str:
@@ -157,15 +163,16 @@ def source_paths(workflow: Workflow) -> tuple[list[str], list[str]]:
     return paths, globs
 
 
-def _plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> Plan:
-    """The parsed plan; parsing is skipped where the same bytes were parsed before."""
+def read_plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> tuple[Plan, dict[str, str]]:
+    """The parsed plan, and the digests of its items; both are kept for as long as the bytes are the same."""
     text = sources.text(config)
     if text is None:
         raise UsageError(
             f"There is no {config} here.", "Write a starter with `gitstate init`, or name one with --config."
         )
     kept = cache.load("plan") or {}
-    if kept.get("config") == (key := blake3(text).digest()) and kept.get("path") == config:
+    key = (config, blake3(text).digest(), SCHEME)
+    if kept.get("config") == key:
         workflow = _workflow_from(kept["workflow"])
     else:
         from gitstate.edge.config import (
@@ -183,23 +190,25 @@ def _plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> Plan:
             raise ConfigError([Problem(source.place, f"plan: there is no file {source.path}.")])
         text = found
     if kept.get("items_key") == (items_key := blake3(text).digest()):
-        return Plan(workflow, tuple(map(Item._make, kept["items"])), kept["outputs"])
+        return Plan(workflow, tuple(map(Item._make, kept["items"])), kept["outputs"]), kept["digests"]
+    from gitstate.core import validate  # 10 ms, which a known plan need not pay
     from gitstate.edge.config import each_items, read_items
 
     items = each_items(source, listing) if source.kind == "each" else read_items(source, text)
     plan = validate.plan(workflow, items)
+    digests = plan_digests(workflow, plan.items)
     cache.save(
         "plan",
         {
-            "path": config,
             "config": key,
             "workflow": _plain(workflow),
             "items_key": items_key,
-            "items": [(item.slug, dict(item.fields), item.line, item.file) for item in plan.items],
+            "items": list(map(tuple, plan.items)),
             "outputs": plan.outputs,
+            "digests": digests,
         },
     )
-    return plan
+    return plan, digests
 
 
 def _plain(value: Any) -> Any:
@@ -309,25 +318,23 @@ def read_notes(
     Raises CorruptState for a line that is not whole, NeedsHuman for notes whose content this clone lacks.
     """
     if tree is None:
-        return Notes({}, {}, 0)
+        return Notes({}, {}, {})
     name = ref.rpartition("/")[2]
-    kept = cache.load(name)
-    if kept is not None and kept[0] == tree:
-        return Notes(kept[1], kept[2], kept[3])
-    pairs = None
-    if kept is not None:
-        pairs = _changed_pairs(git, kept[0], tree, kept[2])
-    if kept is None or pairs is None:
-        kept = (None, {}, {}, 0)
+    before, kept = _kept_notes(cache, name)
+    if before == tree:
+        return kept
+    pairs = _changed_pairs(git, before, tree, kept.pairs) if before else None
+    if pairs is None:
+        kept = Notes({}, {}, {})
         pairs = _all_pairs(git, tree)
-    known: dict[str, str] = kept[2]
-    fresh = {blob: note for blob, note in pairs.items() if known.get(blob) != note}
-    lines = {blob: found for blob, found in kept[1].items() if blob in pairs and blob not in fresh}
-    unknown = kept[3]
+    fresh = {blob: note for blob, note in pairs.items() if kept.pairs.get(blob) != note}
+    lines = {blob: found for blob, found in kept.lines.items() if blob in pairs and blob not in fresh}
+    unread = {blob: count for blob, count in kept.unread.items() if blob in lines}
     wanted = [note for blobs in fresh.values() for note in blobs.split()]
     contents = iter(objects.read_many(wanted))
     for blob, blobs in fresh.items():
-        found: list[tuple[Any, ...]] = []
+        found: list[Plain] = []
+        not_known = 0
         for _ in blobs.split():
             content = next(contents)
             if content is None:
@@ -335,10 +342,36 @@ def read_notes(
                     f"The content of {len(wanted)} notes of {ref} is not in this partial clone.",
                     "Fetch them in one go: gitstate sync",
                 )
-            unknown += _decode_note(content[1], blob, ref, decode, found)
-        lines[blob] = found
-    cache.save(name, (tree, lines, pairs, unknown))
-    return Notes(lines, pairs, unknown)
+            not_known += _decode_note(content[1], blob, ref, decode, found)
+        lines[blob] = tuple(found)
+        if not_known:
+            unread[blob] = not_known
+    notes = Notes(lines, pairs, unread)
+    _keep_notes(cache, name, tree, notes)
+    return notes
+
+
+_PART = 4096  # notes written at a time: all of 100,000 at once would be 50 MB more at the worst moment
+
+
+def _kept_notes(cache: Cache, name: str) -> tuple[Optional[str], Notes]:
+    """The notes last read, and the tree that they were read from (None: there are none)."""
+    head, *parts = cache.load_parts(name) or [(None, {})]
+    notes = Notes({}, {}, head[1])
+    for lines, pairs in parts:
+        notes.lines.update(lines)
+        notes.pairs.update(pairs)
+    return head[0], notes
+
+
+def _keep_notes(cache: Cache, name: str, tree: str, read: Notes) -> None:
+    def parts() -> Iterator[Any]:
+        yield tree, read.unread
+        blobs = iter(read.pairs)
+        while some := list(islice(blobs, _PART)):
+            yield {blob: read.lines[blob] for blob in some}, {blob: read.pairs[blob] for blob in some}
+
+    cache.save_parts(name, parts())
 
 
 def _decode_note(
@@ -346,7 +379,7 @@ def _decode_note(
     blob: str,
     ref: str,
     decode: Callable[[bytes], Optional[_Line]],
-    found: list[tuple[Any, ...]],
+    found: list[Plain],
 ) -> int:
     """Add a note's lines to `found` as plain tuples; the number of lines of ours that this version cannot know."""
     unknown = 0
@@ -362,8 +395,9 @@ def _decode_note(
                 f"See it: git notes --ref={short} show {blob}. Set it aside: gitstate verify --repair",
             ) from error
         if decoded is not None:
-            if tuple(decoded) not in found:
-                found.append(tuple(decoded))
+            plain = to_plain(decoded)
+            if plain not in found:
+                found.append(plain)
         elif line.startswith(PREFIX):
             unknown += 1
     return unknown

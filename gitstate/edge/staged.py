@@ -106,26 +106,26 @@ class Index:
     def plan(self, cache: Cache, config: str) -> Plan:
         """The plan of the configuration `config`, both as the index has them. Raises ConfigError."""
         # 35 ms with what it imports.
-        from gitstate.edge.snapshot import _plan
+        from gitstate.edge.snapshot import read_plan
         from gitstate.edge.sources import Tree
 
         listed = self._git.run("ls-files", "-s", "-z").out.decode("utf-8", "surrogateescape").split("\0")
         entries = [entry for entry in listed if entry.startswith("100")]  # regular files
         files = {entry.partition("\t")[2]: entry.split(" ")[1] for entry in entries}
         # It asks its sources for nothing but `text`.
-        return _plan(cast("Sources", self), cache, Tree(files, {}), config)
+        plan, _ = read_plan(cast("Sources", self), cache, Tree(files, {}), config)
+        return plan
 
     def receipts(self, cache: Cache) -> Receipts:
         """All receipts of this clone. Raises CorruptState for a line that is not whole."""
-        from gitstate.core.receipt import Receipt, decode_receipt
+        from gitstate.core.receipt import decode_receipt
         from gitstate.core.snapshot import Receipts
         from gitstate.edge.snapshot import read_notes
 
         objects = self._store()
         tree = objects.resolve(f"{RECEIPTS}^{{tree}}")
         notes = read_notes(self._git, objects, cache, RECEIPTS, tree, decode_receipt)
-        found = {blob: [Receipt._make(line) for line in lines] for blob, lines in notes.lines.items()}
-        return Receipts(found)
+        return Receipts.of_plain(notes.lines)
 
     def merged(self) -> list[str]:
         """The commits that are being merged into HEAD."""

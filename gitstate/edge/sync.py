@@ -107,7 +107,10 @@ def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remot
     Raises CorruptState if notes cannot be read.
     """
     pairs = ((ref, there.tracked(ref)) for ref in (RECEIPTS, LOG))
-    return Amount(0, *(_merge_ref(git, repository, objects, *pair) for pair in pairs))
+    came = Amount(0, *(_merge_ref(git, repository, objects, *pair) for pair in pairs))
+    if any(came):
+        objects.barrier()
+    return came
 
 
 def _merge(

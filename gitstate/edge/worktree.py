@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitstate.edge import index
-from gitstate.edge.disk import Barrier
 from gitstate.edge.git import DURABLE, Done, Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.remote import fetch_missing
@@ -199,12 +198,10 @@ class _Mover:
         self.git.run("update-index", "-z", "--index-info", stdin=_entries(coming), env=own_index)
         names = b"\0".join(os.fsencode(change.path) for change in coming)
         self.git.run("checkout-index", "-z", "--stdin", f"--prefix={files}/", stdin=names, env=own_index)
-        barrier = Barrier(files)
         for change in coming:
             if change.new_mode != LINK:
-                barrier.cover(os.path.join(files, change.path))
-        barrier.flush()
-        barrier.close()
+                self.objects.disk.cover(os.path.join(files, change.path))
+        self.objects.barrier()
         plain: dict[str, bool] = {"": True}
         placed = []
         for change in coming:

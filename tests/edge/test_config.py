@@ -1,4 +1,4 @@
-"""Configuration and plan files: values by each format's rules, lines that are right, nothing but ConfigError."""
+"""Configuration and plan files: values by each format's rules, exact lines, nothing but ConfigError."""
 
 from __future__ import annotations
 

@@ -188,7 +188,6 @@ def test_stdout_closed_early_is_no_end(run: Run, tmp_path: Path) -> None:
         ({"command": ("true", "x" * 10_000_000)}, "cannot be run"),
         ({"command": "true", "env": {"A": "x\0"}}, "cannot be run"),
         ({"command": "true", "env": {"A=B": "x"}}, "cannot be run"),
-        ({"command": "true", "scratch_parent": "/nonexistent/x"}, "No private folder"),
     ],
 )
 def test_what_cannot_be_started_is_a_result_with_words(
@@ -295,6 +294,11 @@ def test_p7_where_the_kernel_reaps_children_a_failure_is_not_taken_for_success()
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_p7_a_machine_without_room_is_no_failure_of_the_work() -> None:
+    with pytest.raises(OSError, match="nonexistent"):
+        execute(Job("true", scratch_parent="/nonexistent/x"))
 
 
 # -- the private folder, threads, other processes

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from gitstate.edge import remote
 from gitstate.edge.git import Git
 from gitstate.edge.remote import Answer, Remote
@@ -154,7 +155,23 @@ def test_a_remote_out_of_reach_is_something_to_come_back_for(bare: Bare, shared:
         remote.refs(shared.plumbing, ORIGIN)
 
 
-def test_a_fetch_that_fails_although_the_remote_answers_is_git_s_to_explain(bare: Bare, shared: Clone) -> None:
+def test_locks_that_a_killed_fetch_left_on_the_tracking_refs_are_cleared(
+    bare: Bare, shared: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_SETTLED", 0.05)
+    other = bare.clone("other")
+    for ref in (MAIN, RECEIPTS, LOG):
+        lock = other.path / ".git" / (ORIGIN.tracked(ref) + ".lock")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+    shared.commit(more="x")
+    shared.git("push", "-q", "origin", "main")
+    assert remote.fetch(other.plumbing, ORIGIN).branch == shared.tip()
+
+
+def test_a_fetch_that_fails_although_the_remote_answers_is_git_s_to_explain(
+    bare: Bare, shared: Clone
+) -> None:
     shared.git("update-ref", "-d", "refs/remotes/origin/main")
     shared.git("update-ref", "refs/remotes/origin/main/below", "HEAD")  # in the tracking ref's way
     with pytest.raises(GitFailed, match="main/below"):
@@ -179,7 +196,8 @@ def test_a_blobless_clone_gets_every_note_with_the_one_fetch(bare: Bare, shared:
     fetched = remote.fetch(blobless.plumbing, ORIGIN)
     assert fetched.receipts is not None
     listed = blobless.git("ls-tree", "-r", "--format=%(objectname)", fetched.receipts).split()
-    assert listed and remote.missing(blobless.plumbing, listed) == []
+    assert listed
+    assert remote.missing(blobless.plumbing, listed) == []
 
 
 def test_blobs_that_a_filter_left_out_come_in_one_batch(bare: Bare, shared: Clone, tmp_path: Path) -> None:
@@ -218,7 +236,9 @@ def test_setting_up_makes_plain_pull_bring_the_notes_and_may_be_repeated(bare: B
     assert remote.setup_fetch(other.plumbing, ORIGIN)
     assert not remote.setup_fetch(other.plumbing, ORIGIN)
     picked = remote.pick(other.plumbing, MAIN)
-    assert picked is not None and picked.set_up and not remote.setup_fetch(other.plumbing, picked)
+    assert picked is not None
+    assert picked.set_up
+    assert not remote.setup_fetch(other.plumbing, picked)
     other.git("pull", "-q")
     assert other.git("config", "--get-all", "remote.origin.fetch").splitlines()[1:] == [GLOB]
     assert other.tip(ORIGIN.tracked(RECEIPTS)) == shared.tip(RECEIPTS)
@@ -266,7 +286,9 @@ def test_a_push_that_would_lose_something_is_rejected_as_a_whole(bare: Bare, sha
     shared.record("out/b.md", "b")
     before = {ref: bare.ref(ref) for ref in (MAIN, RECEIPTS, LOG)}
     pushed = remote.push(shared.plumbing, ORIGIN, updates(shared))
-    assert pushed.answer is Answer.REJECTED and MAIN in pushed.refused and RECEIPTS in pushed.refused
+    assert pushed.answer is Answer.REJECTED
+    assert MAIN in pushed.refused
+    assert RECEIPTS in pushed.refused
     assert {ref: bare.ref(ref) for ref in before} == before
 
 
@@ -274,7 +296,8 @@ def test_notes_are_never_pushed_by_force(bare: Bare, shared: Clone) -> None:
     shared.git("update-ref", "-d", RECEIPTS)
     shared.note(RECEIPTS, shared.tip("HEAD:plan.txt"), slug="new")
     pushed = remote.push(shared.plumbing, ORIGIN, {RECEIPTS: shared.tip(RECEIPTS)})
-    assert pushed.answer is Answer.REJECTED and pushed.refused == (RECEIPTS,)
+    assert pushed.answer is Answer.REJECTED
+    assert pushed.refused == (RECEIPTS,)
 
 
 def hook(clone: Clone, name: str, script: str) -> None:
@@ -287,7 +310,8 @@ def hook(clone: Clone, name: str, script: str) -> None:
 def test_a_pre_push_hook_that_refuses_is_told_apart(bare: Bare, clone: Clone) -> None:
     hook(clone, "pre-push", "echo 'not on a Friday' >&2; exit 1")
     pushed = remote.push(clone.plumbing, ORIGIN, updates(clone))
-    assert pushed.answer is Answer.HOOK and "not on a Friday" in pushed.words
+    assert pushed.answer is Answer.HOOK
+    assert "not on a Friday" in pushed.words
     assert bare.ref(MAIN) == ""
 
 
@@ -309,7 +333,8 @@ def test_in_parts_the_branch_is_not_sent_when_the_notes_were_rejected(bare: Bare
     shared.record("out/b.md", "b")
     old = bare.ref(MAIN)
     pushed = remote.push(shared.plumbing, ORIGIN, updates(shared), atomic=False)
-    assert pushed.answer is Answer.REJECTED and pushed.refused == (RECEIPTS,)
+    assert pushed.answer is Answer.REJECTED
+    assert pushed.refused == (RECEIPTS,)
     assert bare.ref(MAIN) == old
 
 

@@ -171,6 +171,7 @@ def test_included_files_macros_and_blocks_work() -> None:
         ("{{ none }}", "a value that is null is printed"),
         ("{{ title.upper }}", "add ()"),
         ("{{ 1 / 0 }}", "ZeroDivisionError"),
+        ("{{ '\\ud800' }}", "surrogates not allowed"),
         ("{{ 'x'.foo }}", "a str has no 'foo'"),
         ("{% for x in 5 %}{% endfor %}", "not iterable"),
         ("{% if %}", "t.md:1: Expected an expression"),

@@ -199,6 +199,7 @@ def test_whatever_the_command_nothing_of_a_value_is_executed(
         ("x=$(case a in a) echo b;; esac) V", "after `case`"),
         ("cat <\\\n<E\nV", "continued in the middle"),
         ("sh -c 'echo V'", "second shell"),
+        ("\\sh -c V", "second shell"),
         ('exec env A=1 /bin/bash -e -o pipefail -uc "echo V"', "second shell"),
         ("sh -c \\\n V", "second shell"),
         ("eval echo V", "second shell"),

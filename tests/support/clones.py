@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 from gitstate.edge import notes, sync
+from gitstate.edge.disk import Barrier
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.repo import LOG, RECEIPTS, find
@@ -30,7 +31,12 @@ ENVIRONMENT = {
 def git(folder: Path, *arguments: str, check: bool = True, **env: str) -> str:
     """Run the user's git in a folder; its output without the final newline."""
     done = subprocess.run(
-        ("git", *arguments), cwd=folder, capture_output=True, text=True, env={**os.environ, **env}, check=False
+        ("git", *arguments),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+        check=False,
     )
     assert not check or not done.returncode, (arguments, done.stdout, done.stderr)
     return done.stdout.rstrip("\n")
@@ -54,11 +60,13 @@ class Bare:
     def clone(self, name: str, *options: str) -> Clone:
         """A clone beside the bare repository, made with plain `git clone`."""
         path = self.path.parent / name
-        subprocess.run(("git", "clone", "-q", *options, self.url, str(path)), check=True, stderr=subprocess.DEVNULL)
+        command = ("git", "clone", "-q", *options, self.url, str(path))
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         if self.format != git(path, "rev-parse", "--show-object-format"):
             # git takes the object format over from what it receives, so an empty remote has none to give.
             shutil.rmtree(path)
-            subprocess.run(("git", "init", "-q", "-b", "main", f"--object-format={self.format}", str(path)), check=True)
+            command = ("git", "init", "-q", "-b", "main", f"--object-format={self.format}", str(path))
+            subprocess.run(command, check=True)
             git(path, "remote", "add", "origin", self.url)
         return Clone(path)
 
@@ -80,7 +88,8 @@ class Clone:
         self.path = path
         self.repository = find(str(path))
         self.plumbing = Git(str(path))
-        self.objects = Objects(self.plumbing, self.repository)
+        # No test here pulls the plug, and flushing a busy disk takes most of the time.
+        self.objects = Objects(self.plumbing, self.repository, disk=Barrier(str(path), sync=lambda _: None))
 
     def git(self, *arguments: str, check: bool = True) -> str:
         return git(self.path, *arguments, check=check)

@@ -1,0 +1,264 @@
+"""The rows of the table: each measures gitstate and, in the same run, the floor that it is held against."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from typing import NamedTuple, Optional
+
+import others
+from repos import GITSTATE, Shelf, copy, forget, git, item, output, slugs
+
+from measure import cost, environment, from_small_process, medians, several
+
+
+class Outcome(NamedTuple):
+    """One line of the table. `met` is None where nothing could be measured; `note` then says why."""
+
+    what: str
+    against: str
+    ours: str = ""
+    floor: str = ""
+    figure: str = ""
+    goal: str = ""
+    met: Optional[bool] = None
+    note: str = ""
+
+
+class Bench(NamedTuple):
+    """What rows work with."""
+
+    shelf: Shelf
+    repeat: int
+    small: int  # sizes; --quick divides them by ten
+    middle: int
+    large: int
+    works: int  # of one `run`
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:,.1f} ms"
+
+
+def _ratio(what: str, against: str, ours: float, floor: float, goal: float) -> Outcome:
+    ratio = ours / floor
+    return Outcome(what, against, _ms(ours), _ms(floor), f"{ratio:.2f} x", f"<= {goal:g} x", ratio <= goal)
+
+
+def version(bench: Bench) -> Iterator[Outcome]:
+    """Start-up alone."""
+    found = medians(
+        bench.repeat * 3,
+        {
+            "floor": lambda: cost((sys.executable, "-c", "pass")),
+            "ours": lambda: cost((*GITSTATE, "--version")),
+        },
+    )
+    yield _ratio("gitstate --version", "python -c pass", found["ours"], found["floor"], 3)
+
+
+def hook(bench: Bench) -> Iterator[Outcome]:
+    """The pre-commit hook with one output staged."""
+    what, against = f"pre-commit hook, 1 staged of {bench.middle:,}", "import yaml, blake3 + git diff --cached"
+    if find_spec("gitstate.commands.hook") is None:
+        yield Outcome(what, against, note="skipped: this checkout has no hook yet")
+        return
+    repository = bench.shelf(bench.middle)
+    slug = slugs(0, 1)[0]
+    path = os.path.join(repository, "out", item(slug)["shard"], f"{slug}.md")
+    with open(path, "ab") as file:
+        file.write(b"A human's last word.\n")
+    git(repository, "add", path)
+    try:
+        found = medians(
+            bench.repeat,
+            {
+                "imports": lambda: cost((sys.executable, "-c", "import yaml, blake3")),
+                "git": lambda: cost(("git", "diff", "--cached", "--quiet"), repository, codes=(0, 1)),
+                "ours": lambda: cost((*GITSTATE, "hooks", "run", "pre-commit"), repository),
+            },
+        )
+    finally:
+        git(repository, "reset", "-q", "--hard")
+    yield _ratio(what, against, found["ours"], found["imports"] + found["git"], 2)
+
+
+def warm(bench: Bench) -> Iterator[Outcome]:
+    """`plan` where nothing changed since the last one."""
+    sizes = [bench.small // 10, bench.middle, bench.large]
+    repositories = {str(size): bench.shelf(size) for size in sizes}
+    for repository in repositories.values():
+        cost((*GITSTATE, "plan"), repository)
+    parts = {size: _plan(repository) for size, repository in repositories.items()}
+    found = medians(bench.repeat * 3, parts)
+    floor = found[str(sizes[0])]
+    for size in sizes:
+        what = f"plan, nothing changed, {size:,} done"
+        yield _ratio(what, f"itself at {sizes[0]:,}", found[str(size)], floor, 1.5)
+
+
+def cold(bench: Bench) -> Iterator[Outcome]:
+    """`plan` without any cache."""
+    each = []
+    for size in (bench.middle, bench.large):
+        repository = bench.shelf(size)
+        notes = os.path.join(bench.shelf.folder, "notes.txt")
+        with open(notes, "w", encoding="ascii") as file:
+            file.write(git(repository, "ls-tree", "-r", "--object-only", "refs/notes/gitstate") + "\n")
+        read = ("sh", "-c", f"exec git cat-file --batch < '{notes}'")
+        lists = [("git", "ls-tree", "-r", "HEAD"), ("git", "ls-tree", "-r", "refs/notes/gitstate"), read]
+        found = medians(
+            bench.repeat,
+            {"floor": lambda: several(lists, repository), "ours": _plan(repository)},  # noqa: B023
+            before=lambda name: forget(repository) if name == "ours" else None,  # noqa: B023
+        )
+        each.append(found["ours"] / size)
+        what = f"plan without any cache, {size:,} done"
+        yield _ratio(what, "ls-tree HEAD and notes, cat-file notes", found["ours"], found["floor"], 5)
+    growth = each[1] / each[0]
+    yield Outcome(
+        "the same, a work", f"itself at {bench.middle:,}", *map(_ms, reversed(each)), f"{growth:.2f} x", "<= 1.25 x", growth <= 1.25
+    )
+
+
+def edited(bench: Bench) -> Iterator[Outcome]:
+    """`plan` after the template that all works share was edited."""
+    what, against = f"plan after editing the template, {bench.middle:,}", "ninja -n after the same edit"
+    if not others.is_there("ninja"):
+        yield Outcome(what, against, note="skipped: ninja is not installed")
+        return
+    repository = bench.shelf(bench.middle)
+    folder = bench.shelf.scratch("ninja")
+    others.ninja(folder, bench.middle)
+    cost((*GITSTATE, "plan"), repository)
+    count = itertools.count()
+
+    def edit(name: str) -> None:
+        place = repository if name == "ours" else folder
+        with open(os.path.join(place, "templates", "article.md"), "a", encoding="utf-8") as file:
+            file.write(f"Edit {next(count)}\n")
+
+    try:
+        found = medians(
+            bench.repeat, {"floor": lambda: cost(("ninja", "-n"), folder), "ours": _plan(repository)}, before=edit
+        )
+    finally:
+        git(repository, "reset", "-q", "--hard")
+    yield _ratio(what, against, found["ours"], found["floor"], 4)
+
+
+def dvc(bench: Bench) -> Iterator[Outcome]:
+    """`plan` where all is done, against DVC's status of the same."""
+    what, against = f"plan, all done, {bench.small:,}", "dvc status"
+    if not others.is_there("dvc"):
+        yield Outcome(what, against, note="skipped: DVC is not installed")
+        return
+    repository, folder = bench.shelf(bench.small), bench.shelf.scratch("dvc")
+    others.dvc(folder, bench.small)
+    cost((*GITSTATE, "plan"), repository)
+    found = medians(bench.repeat, {"floor": lambda: cost(("dvc", "status"), folder), "ours": _plan(repository)})
+    yield _ratio(what, against, found["ours"], found["floor"], 1 / 25)
+
+
+def run(bench: Bench) -> Iterator[Outcome]:
+    """`run` of trivial works, one at a time and eight, into repositories that hold many outputs."""
+    for size, jobs, goal in (
+        (bench.small, 1, 15),
+        (bench.middle, 1, 25),
+        (bench.small, 8, 6),
+        (bench.middle, 8, 6),
+    ):
+        origin = bench.shelf(size, size + bench.works)
+        place = os.path.join(bench.shelf.folder, "run")
+        loop = os.path.join(bench.shelf.folder, "loop")
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "loop.py")
+
+        def before(name: str) -> None:
+            shutil.rmtree(loop, ignore_errors=True)  # noqa: B023
+            os.makedirs(loop)  # noqa: B023
+            if name == "ours":
+                copy(origin, place)  # noqa: B023
+
+        found = medians(
+            bench.repeat,
+            {
+                "floor": lambda: cost((sys.executable, script, loop, str(size), str(size + bench.works))),  # noqa: B023
+                "ours": lambda: cost((*GITSTATE, "run", "-j", str(jobs)), place),  # noqa: B023
+            },
+            before=before,
+        )
+        _all_done(place, size + bench.works)
+        each = {name: seconds / bench.works for name, seconds in found.items()}
+        more = (each["ours"] - each["floor"]) * 1000
+        what = f"run -j {jobs}, {bench.works:,} works into {size:,}, a work"
+        yield Outcome(
+            what, "plain loop", _ms(each["ours"]), _ms(each["floor"]), f"+ {more:.1f} ms", f"<= {goal} ms", more <= goal
+        )
+
+
+def fetch(bench: Bench) -> Iterator[Outcome]:
+    """`run` on a fresh clone where everything is done: what it takes beside fetching and looking."""
+    origin = bench.shelf.scratch("origin.git")
+    subprocess.run(
+        ("git", "clone", "-q", "--mirror", bench.shelf(bench.middle), origin), env=environment(), check=True
+    )
+    place = os.path.join(bench.shelf.folder, "clone")
+
+    def before(name: str) -> None:
+        shutil.rmtree(place, ignore_errors=True)
+        subprocess.run(("git", "clone", "-q", f"file://{origin}", place), env=environment(), check=True)
+        if name == "plan":
+            git(place, "fetch", "-q", "origin", "+refs/notes/*:refs/notes/*")
+
+    refs = ("refs/heads/main:refs/remotes/origin/main", "refs/notes/gitstate:refs/notes/gitstate")
+    found = medians(
+        bench.repeat,
+        {
+            "fetch": lambda: cost(("git", "fetch", "-q", "--no-tags", "origin", *refs), place),
+            "plan": _plan(place),
+            "ours": lambda: cost((*GITSTATE, "run"), place),
+        },
+        before=before,
+    )
+    what = f"run, nothing to do, fresh clone, {bench.middle:,} done"
+    yield _ratio(what, "git fetch + plan without cache", found["ours"], found["fetch"] + found["plan"], 1.3)
+
+
+def memory(bench: Bench) -> Iterator[Outcome]:
+    """The most memory that `plan` holds, with and without its caches."""
+    repository = bench.shelf(bench.large)
+    forget(repository)
+    for how in ("no cache", "warm"):
+        peak = from_small_process((*GITSTATE, "plan"), repository).peak
+        what = f"peak memory, plan, {bench.large:,} done, {how}"
+        yield Outcome(what, "", f"{peak:.0f} MB", "", f"{peak:.0f} MB", "<= 300 MB", peak <= 300)
+
+
+def _plan(repository: str) -> Callable[[], object]:
+    return lambda: cost((*GITSTATE, "plan"), repository)
+
+
+def _all_done(repository: str, count: int) -> None:
+    """What was measured must have happened."""
+    last = slugs(count - 1, count)[0]
+    with open(os.path.join(repository, "out", item(last)["shard"], f"{last}.md"), "rb") as file:
+        assert file.read() == output(last)
+    cost((*GITSTATE, "plan", "--exit-code"), repository)
+
+
+ROWS = {
+    "version": version,
+    "hook": hook,
+    "warm": warm,
+    "cold": cold,
+    "edited": edited,
+    "dvc": dvc,
+    "run": run,
+    "fetch": fetch,
+    "memory": memory,
+}

@@ -1,0 +1,100 @@
+"""Kill sweeps: gitstate dies at each mutating call of its process tree, and is run again.
+
+What dies: everything ("tree", as when the machine stops), the calling process ("caller", often a git child or a
+paid command), or gitstate itself while its children go on ("parent"; "beside": and is run again while the child
+that made the call still lives). "double" kills the recovery too. "wide" is "tree" with works side by side.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Optional
+
+from tests.crash import invariants, pinned, supervise
+from tests.crash.invariants import Crashed
+from tests.crash.pinned import Plant
+from tests.crash.stage import Base, Outcome, Point, Stage
+
+SERIAL, WIDE = ("run", "--offline"), ("run", "--offline", "-j", "3")
+
+
+def points(base: Base, mode: str, seed: int, count: Optional[int] = None) -> list[Point]:
+    """Every call for the plain modes; `count` seeded pairs and triples for "double"."""
+    numbers = [call.seq for call in base.calls if call.mutates]
+    if mode == "double":
+        rng = random.Random(seed)
+        # (a recovery makes fewer calls than a run, and most of them early)
+        return [
+            Point(mode, (rng.choice(numbers), *(int(rng.paretovariate(0.6)) + 8 for _ in range(rng.choice((1, 1, 2))))))
+            for _ in range(count or 60)
+        ]
+    return [Point(mode, (number,)) for number in numbers]
+
+
+def recovery_points(base: Base, first: Sequence[int], plant: Optional[Plant] = None) -> list[Point]:
+    """For each of some crashes, every call of the run that recovers from it."""
+    found = []
+    for number in first:
+        with Stage(base) as stage:
+            stage.supervised(SERIAL, _at(number, "kill-tree"))
+            # Until the first new attempt begins, it is recovery.
+            for call in stage.supervised(SERIAL, lambda call: None, start=1).calls:
+                if call.path.endswith(".intent.tmp"):
+                    break
+                if call.mutates:
+                    found.append(Point("double", (number, call.seq)))
+    return found
+
+
+def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
+    """One crash, and what came of it."""
+    verdict: supervise.Verdict = "kill-tree"
+    if point.mode in ("caller", "parent"):
+        verdict = "kill-caller" if point.mode == "caller" else "kill-parent"
+    if point.mode == "beside":
+        verdict = "kill-parent"
+    arguments, serial = (WIDE, False) if point.mode == "wide" else (SERIAL, True)
+    bad: list[str] = []
+    crashes: list[Crashed] = []
+    where = []
+    with Stage(base, plant) as stage:
+
+        def held(call: supervise.Call) -> None:
+            bad.extend(_beside(stage, call))
+
+        for start, number in enumerate(point.at):
+            result = stage.supervised(
+                arguments,
+                _at(number, verdict),
+                start=start,
+                serial=serial,
+                while_held=held if point.mode == "beside" else None,
+            )
+            if result.hit is None:
+                break
+            where.append(stage.words(result.hit))
+            crashes.append(invariants.look(stage.world))
+            bad += [f"right after it: {line}" for line in invariants.after_crash(stage.world)]
+        if crashes:
+            bad += stage.finish(SERIAL, crashes, start=8)
+        return Outcome(point, " then ".join(where), bad, bool(crashes))
+
+
+def _beside(stage: Stage, call: supervise.Call) -> list[str]:
+    """gitstate is dead, the process that made `call` lives and stands still: run again now.
+
+    A git child has the run lock, so nothing may happen. A paid command has not: the work is done anew.
+    """
+    before = stage.world.paid()
+    code = stage.plain(SERIAL, start=5)
+    words = supervise.command_of(call.pid)
+    if words[:1] == ["git"] and (code != 75 or stage.world.paid() != before):
+        return [f"a run beside a living orphan ({' '.join(words[:6])}) exits {code}"]
+    if words[:1] != ["git"] and code not in (0, 75):
+        return [f"a run beside an orphaned command ({' '.join(words[:6])}) exits {code}"]
+    return []
+
+
+def _at(number: int, verdict: supervise.Verdict) -> Callable[[supervise.Call], supervise.Verdict]:
+    return lambda call: verdict if call.seq == number else None

@@ -1,0 +1,543 @@
+"""Cut the power at every call of a real run: rebuild each disk that could be left, start gitstate on it, judge.
+
+    python -m tests.crash.powercut                       the whole, about 15 minutes on two cores
+    python -m tests.crash.powercut --sample              a part of it, for every submission
+    python -m tests.crash.powercut --scenario fresh --model any --draws 10
+    python -m tests.crash.powercut --disk fresh:any:371:2 --keep /tmp/disk        one disk again, left to look at
+    python -m tests.crash.powercut --mutant no-barrier-after-refs                 must find something
+
+A kill keeps the page cache, so no kill sweep can see a missing fsync; this can. The models are those of `disks`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Optional
+
+from tests.crash import disks, invariants, pinned, supervise, trace
+from tests.crash.disks import MODELS, Base, Files, Model, Replay
+from tests.crash.invariants import Crashed, Ending
+from tests.crash.powermutants import MUTANTS
+from tests.crash.worlds import ANSWER, PROVIDER, World, make, scratch
+
+_MARK = re.compile(r"^(asked|spooled) (\S+)$", re.MULTILINE)
+_JOURNAL = ".git/gitstate/recording.json"
+_SCRATCH = ".git/gitstate/scratch/"  # thrown away unread at every start, so disks that differ in it are one
+_PATIENCE = 90  # seconds for one command on a rebuilt disk
+
+
+class Traced(NamedTuple):
+    """One recorded program, and what is needed to judge what it left."""
+
+    scenario: str
+    items: tuple[str, ...]
+    root: str  # where the repository stood; the journal names it
+    replay: Replay
+    ending: Ending
+    known: Crashed  # what held when the recording began
+    again: tuple[str, ...]  # the command that is to be run on a rebuilt disk
+
+
+class Cut(NamedTuple):
+    """One distinct disk."""
+
+    count: int  # the calls that were made when the power went; the last such count that leaves this disk
+    made_at: int  # the first one
+    model: Model
+    draw: int
+
+    def seed(self, traced: Traced) -> str:
+        """What the random choices of model `any` come from."""
+        return f"{traced.scenario}:{self.made_at}:{self.draw}"
+
+
+# --- recording ----------------------------------------------------------------------------------------------------
+
+
+def trace_run(
+    scenario: str,
+    world: World,
+    plant: Optional[Callable[[], None]] = None,
+    *,
+    before: Optional[Callable[[trace.Op], None]] = None,
+) -> Traced:
+    """`gitstate run` in a world; `before` is called at each operation."""
+    return _trace(scenario, world, pinned.gitstate("run", start=1, plant=_marking(plant)), before=before)
+
+
+def trace_fresh(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """A run from nothing: two stages, one of them with two outputs, two items."""
+    return trace_run("fresh", make(folder), plant)
+
+
+def trace_group(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """Three items at once, so that groups are recorded together and next to running commands."""
+    world = make(folder, ("one", "deep/two", "three"))
+    return _trace("group", world, pinned.gitstate("run", "-j", "3", start=1, serial=False, plant=_marking(plant)))
+
+
+def trace_resume(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """A run that finds a half-done plan: some recorded, one response spooled and put into its place."""
+    first = trace_fresh(_made(folder, "first"))
+    ops = first.replay.ops
+    # Of the first article, one of the two outputs has its name when the machine goes.
+    place = next(n for n, op in enumerate(ops) if op.kind in ("link", "rename") and op.other == "content/one.md")
+    world = _world(_made(folder, "second"), first, first.replay.cut(place + 1, "kept"), place + 1)
+    known = _known(first, place + 1)
+    return _trace("resume", world, pinned.gitstate("run", start=2, plant=_marking(plant)), known)
+
+
+def trace_accept(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """Taking in outputs that the user has committed."""
+    world = make(folder)
+    for path, content in world.managed().items():
+        full = os.path.join(world.repo, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "wb") as file:
+            file.write(content)
+    world.git("stash", "-q", "--keep-index")
+    world.git("stash", "pop", "-q", check=False)
+    world.git("add", *world.managed())
+    world.git("commit", "-q", "-m", "A plan, and what was made by hand", "--", *world.managed())
+    return _trace("accept", world, pinned.gitstate("accept", start=1, plant=_marking(plant)), again=("accept",))
+
+
+SCENARIOS: dict[str, Callable[..., Traced]] = {
+    "fresh": trace_fresh,
+    "resume": trace_resume,
+    "accept": trace_accept,
+    "group": trace_group,
+}
+
+
+def _trace(
+    scenario: str,
+    world: World,
+    program: Callable[[], int],
+    known: Crashed = Crashed(set(), set(), set(), Counter()),
+    again: tuple[str, ...] = ("run",),
+    before: Optional[Callable[[trace.Op], None]] = None,
+) -> Traced:
+    base = Base(world.repo)
+    os.truncate(world.output, 0) if os.path.exists(world.output) else None
+    done = trace.record(
+        program, world.repo, cwd=world.repo, env=world.environment, output=world.output,
+        listen=[os.path.join(world.folder, name) for name in ("ledger", "marks")], before=before,
+    )  # fmt: skip
+    if done.code:
+        raise AssertionError(f"{scenario}: the recorded program exits {done.code}: {world.said()[-2000:]}")
+    replay = Replay(base, done.ops)
+    _compare(replay.end, disks.read_in(world.repo))
+    return Traced(scenario, world.items, world.repo, replay, invariants.ending(world), known, again)
+
+
+def _compare(rebuilt: Files, real: Files) -> None:
+    """The replay must end in what is really there, else the recorder missed something."""
+    for path in sorted({*rebuilt, *real}):
+        ours, theirs = rebuilt.get(path), real.get(path)
+        if ours is None or theirs is None or ours.content != theirs.content:
+            raise AssertionError(f"the recorder does not understand what happened to {path}")
+
+
+def _marking(plant: Optional[Callable[[], None]]) -> Callable[[], None]:
+    """Leave word, in the order of all calls, of what the program may rely on from here on."""
+
+    def planted() -> None:
+        from gitstate.edge.attempts import Attempts, Intent, Spooled
+
+        if plant is not None:
+            plant()
+        begin, spool = Attempts.begin, Attempts.spool
+        names: dict[str, str] = {}
+        file = os.open(os.path.join(os.environ["HOME"], "marks"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+        def marked_begin(self: Attempts, intent: Intent) -> None:
+            begin(self, intent)
+            names[intent.attempt] = f"{intent.slug}/{intent.stage}"
+            os.write(file, f"asked {names[intent.attempt]}\n".encode())
+
+        def marked_spool(self: Attempts, attempt: str, spooled: Spooled) -> None:
+            spool(self, attempt, spooled)
+            os.write(file, f"spooled {names[attempt]}\n".encode())
+
+        Attempts.begin, Attempts.spool = marked_begin, marked_spool  # type: ignore[method-assign]
+
+    return planted
+
+
+# --- choosing disks -----------------------------------------------------------------------------------------------
+
+
+def cuts(traced: Traced, model: Model, draws: int, stride: int = 1, offset: int = 0) -> list[Cut]:
+    """The distinct disks that cuts at every `stride`-th call leave under a model; the end always among them.
+
+    Each is judged by what had been promised at the last call that may leave it.
+    """
+    found: dict[bytes, Cut] = {}
+    total = len(traced.replay.ops)
+    points = [count for count in range(total + 1) if count % stride == offset % stride or count == total]
+    for count in points:
+        for draw in range(draws if model == "any" else 1):
+            cut = Cut(count, count, model, draw)
+            key = disks.digest(traced.replay.cut(count, model, cut.seed(traced)), _SCRATCH)
+            found[key] = found[key]._replace(count=count) if key in found else cut
+    return list(found.values())
+
+
+def files_of(traced: Traced, cut: Cut) -> Files:
+    """The rebuilt disk."""
+    return traced.replay.cut(cut.made_at, cut.model, cut.seed(traced))
+
+
+# --- judging ------------------------------------------------------------------------------------------------------
+
+
+def judge(traced: Traced, cut: Cut, folder: str) -> list[str]:
+    """Put the disk together in `folder`, start gitstate on it, and say all that is wrong."""
+    world = _world(folder, traced, files_of(traced, cut), cut.count)
+    return judge_world(world, traced, cut.count)
+
+
+def judge_world(world: World, traced: Traced, count: int) -> list[str]:
+    """The same for a world whose disk is there, left by a cut after `count` calls."""
+    known = _known(traced, count)
+    try:
+        bad = [f"at once: {what}" for what in invariants.after_crash(world)]
+    except Exception as error:  # git cannot even read it
+        bad = [f"at once: {type(error).__name__}: {str(error)[:300]}"]
+    if traced.again == ("accept",) and "Accepted" in world.said() and not bad:
+        lost = set(world.works()) - invariants.done_works(world, invariants.committed(world))
+        bad += [f"at once: accepted and lost: {sorted(lost)}"] if lost else []
+    said = len(world.said())
+    code = _run(world, pinned.gitstate(*traced.again, start=8))
+    if code == 75 and _removed_as_told(world):
+        code = _run(world, pinned.gitstate(*traced.again, start=9))
+    try:
+        bad += [what for what in invariants.after_rerun(world, traced.ending, [known], code) if _counts(traced, world, what)]
+        bad += invariants.verified(lambda *command: _run(world, pinned.gitstate(*command, start=10)), world)
+    except Exception as error:
+        bad.append(f"{type(error).__name__}: {str(error)[:300]} (said: {world.said()[said:][-300:]!r})")
+    return bad
+
+
+def _removed_as_told(world: World) -> bool:
+    """Do what gitstate said about locks of git that it cannot tell to be its own. A disk that kept such a lock and
+    lost what proves whose it is exists under the model `any` only; that it is explained is all one can ask."""
+    told = [path for path in re.findall(r"not provably ours\..* rm '([^']+\.lock)'", world.said()) if os.path.exists(path)]
+    for path in told:
+        os.unlink(path)
+    with open(world.output, "a", encoding="utf-8") as file:
+        file.write("(removed as told)\n" if told else "")
+    return bool(told)
+
+
+def _counts(traced: Traced, world: World, what: str) -> bool:
+    """Whether a finding is one after a power cut."""
+    if what.startswith("P4") and traced.again == ("accept",):
+        return bool(world.paid())
+    if what.startswith("fsck:"):
+        return not _sound(world)
+    if what.startswith("left behind:"):
+        # git's clean-up knows the former by their names, and leaves such itself when it dies; what tells gitstate to
+        # look for them (that the lock was not given back) may be lost. The latter go with the next `run`.
+        harmless = r"^\.git/objects/../tmp_obj_" if traced.again == ("run",) else r"tmp_obj_|^\.git/gitstate/(cache/)?[^/]*\.tmp$"
+        return not all(re.search(harmless, name) for name in re.findall(r"'([^']*)'", what))
+    return True
+
+
+def _sound(world: World) -> bool:
+    """Whether everything that refs, reflogs and the index reach can be read and is what it claims to be."""
+    import hashlib
+    import zlib
+
+    names = world.git("rev-list", "--objects", "--all", "--indexed-objects", "--reflog", "HEAD").decode()
+    for line in names.splitlines():
+        oid = line.split()[0]
+        with open(os.path.join(world.repo, ".git/objects", oid[:2], oid[2:]), "rb") as file:
+            try:
+                data = zlib.decompress(file.read())
+            except zlib.error:
+                return False
+        if hashlib.sha1(data, usedforsecurity=False).hexdigest() != oid:
+            return False
+    return True
+
+
+def _known(traced: Traced, count: int) -> Crashed:
+    """What could be relied on when `count` calls had been made."""
+    done, spooled, asked = set(traced.known.done), set(traced.known.spooled), set(traced.known.asked)
+    heard = _heard(traced, count)
+    for kind, work in _MARK.findall(heard["marks"]):
+        (asked if kind == "asked" else spooled).add(work)
+    paid = Counter(traced.known.paid)
+    paid.update(line.split()[0] for line in heard["ledger"].splitlines())
+    return Crashed(done | _reported(heard["output"]), spooled, asked, paid)
+
+
+def _reported(said: str) -> set[str]:
+    """The works that gitstate said are done."""
+    return set(invariants._DONE_LINE.findall(said)) | set(invariants._RECOVERED.findall(said))
+
+
+def _heard(traced: Traced, count: int) -> dict[str, str]:
+    found = {"output": b"", "ledger": b"", "marks": b""}
+    for op in traced.replay.ops[:count]:
+        if op.kind == "say":
+            found[op.path] += op.data
+    return {name: data.decode() for name, data in found.items()}
+
+
+def _world(folder: str, traced: Traced, files: Files, count: int) -> World:
+    """A world whose repository is the rebuilt disk; printed and paid was what was before the cut."""
+    world = World(os.path.realpath(folder), traced.items)
+    moved = {
+        # The journal names the repository by its path, and the disk stands elsewhere now.
+        path: file._replace(content=file.content.replace(traced.root.encode(), world.repo.encode()))
+        if path.startswith(_JOURNAL) and file.content is not None
+        else file
+        for path, file in files.items()
+    }
+    disks.write_out(moved, world.repo)
+    put_beside(world, traced, count)
+    return world
+
+
+def put_beside(world: World, traced: Traced, count: int) -> None:
+    """What outlives the cut: the provider, its books, and what people had read by then."""
+    heard = _heard(traced, count)
+    ledger = "".join(f"{work}\n" for work in traced.known.paid.elements()) + heard["ledger"]
+    for name, text in (
+        ("provider.sh", PROVIDER), ("answer", ANSWER), ("ledger", ledger), ("output", heard["output"]),
+    ):  # fmt: skip
+        with open(os.path.join(world.folder, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+
+def _run(world: World, program: Callable[[], int]) -> int:
+    """Run a function in a child of its own, in this world; its exit code."""
+
+    def bounded() -> int:
+        signal.alarm(_PATIENCE)
+        return program()
+
+    return supervise.plain(bounded, env=world.environment, cwd=world.repo, output=world.output)
+
+
+# --- the sweep ----------------------------------------------------------------------------------------------------
+
+
+class Swept(NamedTuple):
+    """What came of one scenario under one model."""
+
+    scenario: str
+    model: str
+    calls: int
+    disks: int
+    violations: list[tuple[Cut, list[str]]]
+    seconds: float
+
+
+_traced: Optional[Traced] = None  # for the workers, which are forked and so have it already
+
+
+def _work(task: tuple[int, Cut]) -> tuple[Cut, list[str]]:
+    assert _traced is not None
+    number, cut = task
+    folder = tempfile.mkdtemp(prefix=f"cut{number:06d}-", dir=scratch() or None)
+    try:
+        return cut, judge(_traced, cut, folder)
+    except Exception as error:  # the harness's own failure must not pass for a sound disk
+        return cut, [f"the harness failed: {type(error).__name__}: {error}"]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(
+    traced: Traced, chosen: Sequence[Cut], jobs: int, *, first_only: bool = False
+) -> list[tuple[Cut, list[str]]]:
+    """Judge disks; returns the ones that are not sound, each with what is wrong. `first_only`: until one is."""
+    global _traced
+    _traced = traced
+    pinned.preload()
+    bad = []
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for cut, what in pool.imap_unordered(_work, enumerate(chosen)):
+            if what:
+                bad.append((cut, what))
+                if first_only:
+                    break
+    return bad
+
+
+def swept(traced: Traced, part: Part, jobs: int) -> Swept:
+    """One scenario under one model."""
+    began = time.monotonic()
+    chosen = cuts(traced, part.model, part.draws, part.stride, part.stride // 2)
+    bad = sweep(traced, chosen, jobs)
+    return Swept(part.scenario, part.model, len(traced.replay.ops), len(chosen), bad, time.monotonic() - began)
+
+
+def mutant_found(name: str, folder: str, jobs: int) -> Optional[tuple[Cut, list[str]]]:
+    """Plant a bug, record a run with it, and look for a disk that shows it; None if none does."""
+    traced = trace_fresh(folder, MUTANTS[name])
+    seen: set[bytes] = set()
+    chosen = []
+    for model in ("ordered", "strict", "any"):
+        for cut in cuts(traced, model, draws=1):
+            key = disks.digest(files_of(traced, cut), _SCRATCH)
+            if key not in seen or model == "strict":
+                seen.add(key)
+                chosen.append(cut)
+    random.Random(name).shuffle(chosen)
+    found = sweep(traced, chosen, jobs, first_only=True)
+    return found[0] if found else None
+
+
+class Part(NamedTuple):
+    """What is judged: a scenario under a model, so many draws, at every `stride`-th call."""
+
+    scenario: str
+    model: Model
+    draws: int = 1
+    stride: int = 1
+
+
+# (A killed process leaves the disks of `kept`: of one scenario they are judged here, the others are the kill sweeps'.)
+WHOLE = (
+    Part("fresh", "kept"), Part("fresh", "ordered"), Part("fresh", "strict"), Part("fresh", "any", 4),
+    Part("resume", "ordered"), Part("resume", "strict"), Part("resume", "any", 2),
+    Part("accept", "kept"), Part("accept", "ordered"), Part("accept", "strict"), Part("accept", "any", 4),
+    Part("group", "ordered"), Part("group", "strict"), Part("group", "any"),
+)  # fmt: skip
+SAMPLE = (
+    Part("fresh", "ordered", 1, 6), Part("fresh", "strict"), Part("fresh", "any", 1, 8),
+    Part("resume", "any", 1, 16), Part("accept", "any", 1, 8), Part("group", "strict", 1, 2),
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def workplace() -> Iterator[str]:
+    """A folder for worlds, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="powercut-", dir=scratch() or None) as folder:
+        yield folder
+
+
+def _made(folder: str, name: str) -> str:
+    path = os.path.join(folder, name)
+    os.mkdir(path)
+    return path
+
+
+def run(parts: Sequence[Part], jobs: int, say: Callable[[str], None] = print) -> Iterator[Swept]:
+    """Sweep one part after the other, telling what comes."""
+    recorded: dict[str, Traced] = {}
+    with workplace() as folder:
+        for part in parts:
+            name = part.scenario
+            if name not in recorded:
+                recorded[name] = SCENARIOS[name](_made(folder, name))
+            result = swept(recorded[name], part, jobs)
+            say(_line(result))
+            kinds: Counter[str] = Counter()
+            for cut, what in sorted(result.violations):
+                kind = re.sub(r"[0-9a-f]{6,}|\d+", "N", what[0])[:60]
+                kinds[kind] += 1
+                if kinds[kind] <= 3:
+                    place = recorded[name].replay.ops[cut.made_at - 1] if cut.made_at else None
+                    say(f"  VIOLATION {name}:{cut.model}:{cut.made_at}:{cut.draw} after {_place(place)}:")
+                    for line in what[:4]:
+                        say(f"    {line[:600]}")
+            for kind, count in kinds.items():
+                say(f"  {count} times: {kind}")
+            yield result
+
+
+def _place(op: Optional[trace.Op]) -> str:
+    return f"{op.kind} {op.path} {op.other}".strip() if op is not None else "nothing"
+
+
+def _line(found: Swept) -> str:
+    return (
+        f"{found.scenario:8} {found.model:8} {found.calls:5} calls {found.disks:5} distinct disks "
+        f"{len(found.violations):4} violations {found.seconds:7.1f} s"
+    )
+
+
+def main(arguments: Optional[Sequence[str]] = None) -> int:
+    """The command line. Returns 1 where a disk is not sound, a planted bug is not found or nothing was judged."""
+    parser = argparse.ArgumentParser(prog="python -m tests.crash.powercut", description=__doc__.splitlines()[0])
+    parser.add_argument("--scenario", choices=SCENARIOS, action="append")
+    parser.add_argument("--model", choices=MODELS, action="append")
+    parser.add_argument("--draws", type=int)
+    parser.add_argument("--stride", type=int)
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--disk", help="SCENARIO:MODEL:CALL:DRAW")
+    parser.add_argument("--keep", help="where to leave the disk of --disk")
+    parser.add_argument("--mutant", choices=[*MUTANTS, "all"], help="plant a bug; finding it is success")
+    parser.add_argument("-j", "--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args(arguments)
+    if why := supervise.available():
+        print(f"power-cut: skipped, {why}")
+        return 0
+    if options.mutant:
+        return _mutants(list(MUTANTS) if options.mutant == "all" else [options.mutant], options.jobs)
+    if options.disk:
+        return _one(options.disk, options.keep)
+    parts = [
+        part._replace(draws=options.draws or part.draws, stride=options.stride or part.stride)
+        for part in (SAMPLE if options.sample else WHOLE)
+        if part.scenario in (options.scenario or SCENARIOS) and part.model in (options.model or MODELS)
+    ]
+    found = list(run(parts, options.jobs, _tell))
+    total, bad = sum(one.disks for one in found), sum(len(one.violations) for one in found)
+    _tell(f"power-cut: {total} disks, {bad} violations")
+    return 1 if bad or not total else 0
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+def _mutants(names: Sequence[str], jobs: int) -> int:
+    missed = 0
+    for name in names:
+        with workplace() as folder:
+            found = mutant_found(name, folder, jobs)
+        if found is None:
+            missed += 1
+            print(f"planted {name}: NOT FOUND", flush=True)
+        else:
+            cut, what = found
+            print(f"planted {name}: found by {cut.model} after call {cut.made_at}: {what[0][:200]}", flush=True)
+    return 1 if missed else 0
+
+
+def _one(name: str, keep: Optional[str]) -> int:
+    scenario, model, count, draw = name.split(":")
+    with workplace() as folder:
+        traced = SCENARIOS[scenario](_made(folder, "recorded"))
+        cut = Cut(int(count), int(count), model, int(draw))  # type: ignore[arg-type]
+        if keep:
+            os.mkdir(keep)
+            disks.write_out(files_of(traced, cut), os.path.join(keep, "left"))
+        bad = judge(traced, cut, keep or _made(folder, "judged"))
+        for op in traced.replay.ops[max(0, cut.count - 12) : cut.count]:
+            print(f"  {op.kind} {op.path} {op.other} {op.data[:60]!r}" if op.kind == "say" else f"  {_place(op)}")
+    print("\n".join(bad) or "sound")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

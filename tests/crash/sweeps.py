@@ -1,0 +1,194 @@
+"""The list of sweeps, and how one is run: its points spread over processes, its outcome in one line."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import functools
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, Optional
+
+from tests.crash import errors, kills, mutants, pinned, stage, strangers, supervise, worlds
+from tests.crash.pinned import Plant
+from tests.crash.stage import Base, Outcome, Point
+
+
+class Summary(NamedTuple):
+    """How a sweep went."""
+
+    name: str
+    points: int  # that were reached
+    violations: list[Outcome]
+    seconds: float
+    notes: dict[str, int]  # what was seen, how often
+
+    @property
+    def red(self) -> bool:
+        """Whether something is wrong: a sweep without points proves nothing."""
+        return bool(self.violations) or not self.points
+
+
+class Plan(NamedTuple):
+    """A sweep: its points by template and seed, and what is done at one of them."""
+
+    points: Callable[[Base, int], list[Point]]
+    one: Callable[[Base, Point, Optional[Plant]], Outcome]
+    every: int  # which part of the points CI runs: every n-th
+
+
+def _kill(mode: str, every: int, count: Optional[int] = None) -> Plan:
+    return Plan(lambda base, seed: kills.points(base, mode, seed, count), kills.one, every)
+
+
+def _error(kind: str, mode: str, every: int) -> Plan:
+    return Plan(lambda base, seed: errors.points(base, kind, mode), errors.one, every)
+
+
+PLANS: dict[str, Plan] = {
+    "kill-tree": _kill("tree", 12),
+    "kill-caller": _kill("caller", 40),
+    "kill-parent": _kill("parent", 40),
+    "kill-beside": _kill("beside", 50),
+    "kill-double": _kill("double", 20, 600),
+    "kill-wide": _kill("wide", 40),
+    "error-enospc": _error("enospc", "one", 30),
+    "error-eio": _error("eio", "one", 30),
+    "error-erofs": _error("erofs", "one", 40),
+    "error-emfile": _error("emfile", "one", 30),
+    "error-eintr": _error("eintr", "one", 40),
+    "error-full": _error("enospc", "full", 60),
+    "error-dead": _error("eio", "dead", 60),
+    "bystander": Plan(strangers.bystander_points, strangers.bystander, 40),
+    "torn": Plan(strangers.torn_points, strangers.torn, 4),
+}
+
+
+def names() -> list[str]:
+    """The names of all sweeps, in the order in which they run."""
+    return [*PLANS, "mutants"]
+
+
+def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int) -> int:
+    """Run sweeps and print how they went; returns the exit code."""
+    why = supervise.available()
+    if why:
+        print(f"SKIPPED: crash sweeps need Linux's seccomp; {why}.")
+        return 0
+    red = total = 0
+    with template() as base:
+        print(f"{len(base.calls)} mutating calls in an undisturbed run; seed {seed}", flush=True)
+        for name in chosen:
+            if name == "mutants":
+                summary = planted(seed, jobs)
+            else:
+                summary = sweep(base, name, quick, seed, jobs, say=_say)
+            red += summary.red
+            total += summary.points
+            _end(summary)
+    print(f"{total} points, {red} sweeps red.")
+    return 1 if red else 0
+
+
+@contextlib.contextmanager
+def template(plant: Optional[Plant] = None) -> Iterator[Base]:
+    """A template to sweep over, gone afterwards. With a planted bug its ending is not to be relied on."""
+    pinned.preload()
+    with tempfile.TemporaryDirectory(prefix="gitstate-crash-", dir=worlds.scratch() or None) as folder:
+        yield stage.prepare(folder, plant=plant)
+
+
+def sweep(
+    base: Base, name: str, quick: bool, seed: int, jobs: int = 0, say: Callable[[Outcome], None] = lambda _: None
+) -> Summary:
+    """Run one sweep over a template."""
+    plan = PLANS[name]
+    points = plan.points(base, seed)
+    if quick:
+        # One of each `every` in a row, so that the sample reaches into every part of a run.
+        rng = random.Random(seed)
+        points = [points[min(n + rng.randrange(plan.every), len(points) - 1)] for n in range(0, len(points), plan.every)]
+    return run(name, functools.partial(_safely, plan.one, base), points, jobs, say)
+
+
+def planted(seed: int, jobs: int = 0, chosen: Iterable[str] = ()) -> Summary:
+    """Plant each bug in turn; a violation is one that its sweep does not find."""
+    points = [Point("mutant", (n, seed)) for n, name in enumerate(mutants.MUTANTS) if name in chosen or not chosen]
+    return run("mutants", _found, points, jobs, say=_say)
+
+
+def _found(point: Point) -> Outcome:
+    """Whether the sweep that must find a bug does."""
+    number, seed = point.at
+    name, mutant = list(mutants.MUTANTS.items())[number]
+    plan = PLANS[mutant.sweep]
+    tried = 0
+    with template() as base, template(mutant.plant) as mutated:
+        near = {call.seq for call in mutated.calls if call.mutates and mutant.near(call)}
+        points = [found for found in plan.points(mutated, seed) if found.at[0] in near]
+        random.Random(seed).shuffle(points)
+        for where in points[:_ENOUGH]:
+            outcome = plan.one(base._replace(calls=mutated.calls), where, mutant.plant)
+            tried += outcome.reached
+            if outcome.bad:
+                print(f"  {name}: {mutant.sweep} finds it at {outcome.where}: {outcome.bad[0][:150]}", flush=True)
+                return Outcome(point, name, [], note=f"found by {mutant.sweep}")
+    return Outcome(point, name, [f"{mutant.sweep} did not find {name} at {tried} points"])
+
+
+_ENOUGH = 60  # points at which a planted bug may stay unseen
+
+
+def run(
+    name: str,
+    one: Callable[[Point], Outcome],
+    points: list[Point],
+    jobs: int = 0,
+    say: Callable[[Outcome], None] = lambda _: None,
+) -> Summary:
+    """Do what is to be done at each point, in forked processes, and count."""
+    began = time.monotonic()
+    reached, violations, notes = 0, [], dict[str, int]()
+    sys.stdout.flush()
+    with concurrent.futures.ProcessPoolExecutor(
+        jobs or len(os.sched_getaffinity(0)), mp_context=multiprocessing.get_context("fork")
+    ) as pool:
+        for outcome in pool.map(one, points):
+            reached += outcome.reached
+            if outcome.note:
+                notes[outcome.note] = notes.get(outcome.note, 0) + 1
+            if outcome.bad:
+                violations.append(outcome)
+                say(outcome)
+    return Summary(name, reached, violations, time.monotonic() - began, notes)
+
+
+def _safely(one: Callable[[Base, Point, Optional[Plant]], Outcome], base: Base, point: Point) -> Outcome:
+    """A point that the harness itself stumbles over is a violation, not an end."""
+    try:
+        return one(base, point, None)
+    except Exception as error:
+        import traceback
+
+        return Outcome(point, "?", [f"{type(error).__name__}: {error} {traceback.format_exc(limit=-3)}"])
+
+
+def _say(outcome: Outcome) -> None:
+    print(f"  VIOLATION {outcome.point.mode} at {outcome.where or outcome.point.at}:")
+    for line in outcome.bad[:4]:
+        print(f"    {line}")
+    sys.stdout.flush()
+
+
+def _end(summary: Summary) -> None:
+    notes = "".join(f"; {count} {note}" for note, count in sorted(summary.notes.items()))
+    print(
+        f"{'RED' if summary.red else 'ok ':<4}{summary.name:<14} {summary.points:>5} points, "
+        f"{len(summary.violations)} violations, {summary.seconds:.0f} s{notes}",
+        flush=True,
+    )
