@@ -10,15 +10,14 @@ from typing import Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.lines import add_lines, new_attempt, stamp, who
 from gitstate.commands.locked import locked
-from gitstate.commands.session import new_attempt
 from gitstate.core import select
 from gitstate.core.derive import Status, derive, manifest_of
 from gitstate.core.identity import COMPONENTS, work_id
 from gitstate.core.receipt import Receipt, encode
 from gitstate.core.select import Selection
 from gitstate.edge.protect import staged_changes
-from gitstate.edge.record import Record, Recorder
 from gitstate.edge.snapshot import View
 from gitstate.errors import UsageError
 
@@ -39,8 +38,7 @@ def accept(config: str, selection: Selection, components: Sequence[str], why: st
                 f"Not committed as it stands: {', '.join(view.snapshot.dirty[:10])}.",
                 "Commit it first: a receipt must name what others can have too.",
             )
-        recorder = Recorder(clone.git, clone.repository, clone.objects, None, False)
-        accepted = _accept(clone, view, recorder, selection, frozenset(components), why)
+        accepted = _accept(clone, view, selection, frozenset(components), why)
     show.tell(
         f"Accepted {show.number(len(accepted), 'work')}." if accepted else "There is nothing to accept."
     )
@@ -64,7 +62,7 @@ def _with_staged(clone: Clone, view: View) -> View:
 
 
 def _accept(
-    clone: Clone, view: View, recorder: Recorder, selection: Selection, components: frozenset[str], why: str
+    clone: Clone, view: View, selection: Selection, components: frozenset[str], why: str
 ) -> list[str]:
     """Write the receipts; works below accepted ones become known, so it goes round by round."""
     select.check(selection, view.plan.workflow)
@@ -98,7 +96,7 @@ def _accept(
     for receipt in receipts:
         lines.setdefault(receipt.outputs[0][1], []).append(encode(receipt))
     if lines:
-        recorder.record(Record({}, lines, {}, f"gitstate: accept {show.number(len(receipts), 'work')}", []))
+        add_lines(clone, lines, {}, f"gitstate: accept {show.number(len(receipts), 'work')}")
     return names
 
 
@@ -129,14 +127,9 @@ def _receipt(view: View, status: Status, why: str, by_user: str) -> Optional[Rec
         slug=status.slug,
         stage=status.stage,
         attempt=new_attempt(),
-        at=utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        at=stamp(),
         components=manifest.components,
         outputs=tuple((path, blob) for path, blob in zip(status.outputs, blobs) if blob),
         scheme=manifest.scheme,
         extra={**extra, "ignored": list(stage.ignore)} if stage.ignore else extra,
     )
-
-
-def who(clone: Clone) -> str:
-    """Name and address of the user, as git knows them."""
-    return clone.git.text("var", "GIT_COMMITTER_IDENT").rpartition(">")[0] + ">"

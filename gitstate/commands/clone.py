@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from types import TracebackType
 from typing import NamedTuple, Optional
 
-from gitstate.core.derive import Status, derive
+from gitstate.core.derive import Status, derive, each_status
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Summary, from_plain, summarise, to_plain
@@ -83,7 +83,7 @@ class Clone:
         if kept is not None and not held and kept["key"] == key and self._still_holds(kept):
             return Answer(tips.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
         view = self.view()
-        statuses = derive(view.plan, view.identity, view.snapshot, now)
+        statuses = each_status(view.plan, view.identity, view.snapshot, now)
         summary = summarise(view.plan, statuses, view.snapshot.receipts)
         unknown = view.receipts.unknown + view.log.unknown
         if not held and view.tips == tips and not any(stage.ttl for stage in view.plan.workflow.stages):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from gitstate import show
-from gitstate.commands.accept import who
 from gitstate.commands.clone import statuses_of, utc_now
+from gitstate.commands.lines import add_lines, new_attempt, stamp, who
 from gitstate.commands.locked import locked
-from gitstate.commands.session import new_attempt
 from gitstate.core import select
 from gitstate.core.derive import manifest_of
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine, encode
 from gitstate.core.select import Selection
-from gitstate.edge.record import Record, Recorder
 from gitstate.errors import UsageError
 
 
@@ -23,7 +21,6 @@ def reset(config: str, selection: Selection, why: str, lock_timeout: str) -> int
     with locked(config, lock_timeout) as clone:
         view = clone.view()
         select.check(selection, view.plan.workflow)
-        recorder = Recorder(clone.git, clone.repository, clone.objects, None, False)
         by_user = who(clone)
         lines: dict[str, list[bytes]] = {}
         names = []
@@ -33,12 +30,11 @@ def reset(config: str, selection: Selection, why: str, lock_timeout: str) -> int
                 continue
             manifest = manifest_of(view.plan, view.identity, view.snapshot, status)
             extra = {"attempts": list(verdict.attempts), "by": by_user, "why": why or None}
-            at = utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
-            line = LogLine(manifest.hash, "reset", status.slug, status.stage, new_attempt(), at, extra)
+            line = LogLine(manifest.hash, "reset", status.slug, status.stage, new_attempt(), stamp(), extra)
             lines[clone.objects.oid("blob", manifest.encoded)] = [encode(line)]
             names.append(work_id(status.slug, status.stage, manifest.hash))
         if lines:
-            recorder.record(Record({}, {}, lines, f"gitstate: reset {show.number(len(names), 'work')}", []))
+            add_lines(clone, {}, lines, f"gitstate: reset {show.number(len(names), 'work')}")
     show.tell(
         f"Forgot the verdicts against {show.number(len(names), 'work')}: {', '.join(map(show.safe, names[:20]))}"
         if names

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from gitstate.commands.lines import new_attempt
 from gitstate.commands.progress import Progress
-from gitstate.commands.session import Session, new_attempt
+from gitstate.commands.session import Session
 from gitstate.core.derive import Status
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import Receipt

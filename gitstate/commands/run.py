@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import threading
+from contextlib import closing
 from typing import NamedTuple, Optional
 
 from gitstate import show
-from gitstate.commands.clone import Clone, utc_now
+from gitstate.commands.clone import Clone
+from gitstate.commands.lines import stamp
 from gitstate.commands.locked import locked
 from gitstate.commands.loop import Loop
 from gitstate.commands.plan import to_json
@@ -65,7 +67,8 @@ def recover(config: str, lock_timeout: str) -> int:
     """Finish what a killed run left. Returns 0, or 3 where something waits for a human."""
     with locked(config, lock_timeout) as clone:
         aim = target(clone, "")
-        found = recover_attempts(Session(clone, aim.branch, aim.checked_out))
+        with closing(Session(clone, aim.branch, aim.checked_out)) as session:
+            found = recover_attempts(session)
     if not found:
         show.story("Nothing to recover.")
     return 3 if any(work.how == "in_the_way" for work in found) else 0
@@ -74,8 +77,12 @@ def recover(config: str, lock_timeout: str) -> int:
 def _run(clone: Clone, options: Options, aim: Target, stop: Stop) -> int:
     syncing = Syncing(clone, aim, options.push, options.offline)
     syncing.begin()
-    session = Session(clone, aim.branch, aim.checked_out)
-    syncing.session = session
+    with closing(Session(clone, aim.branch, aim.checked_out)) as session:
+        syncing.session = session
+        return _work(session, syncing, options, stop)
+
+
+def _work(session: Session, syncing: Syncing, options: Options, stop: Stop) -> int:
     waiting = {
         (work.intent.slug, work.intent.stage)
         for work in recover_attempts(session)
@@ -167,7 +174,7 @@ def _conclude(
         130 if stop.is_set() else 1 if failed else 3 if left or loop.disturbed else 75 if syncing.away else 0
     )
     fields = {
-        "at": utc_now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "at": stamp(),
         "done": progress.done,
         "restored": progress.restored,
         "failed": progress.failed,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.lines import new_attempt, stamp
 from gitstate.core import check, verdict
 from gitstate.core.derive import Status, derive, manifest_of
 from gitstate.core.identity import Manifest, work_id
@@ -77,6 +77,10 @@ class Session:
         os.makedirs(self.scratch, exist_ok=True)
         self.refresh()
 
+    def close(self) -> None:
+        """End what serves the recording."""
+        self.recorder.close()
+
     def refresh(self) -> None:
         """Read the view anew: somebody else may have changed what it stands on."""
         clone = self.clone
@@ -133,7 +137,7 @@ class Session:
             temporaries=tuple(
                 _beside(path, temp_name(attempt, n)) for n, path in enumerate(status.outputs, 1)
             ),
-            at=_at(),
+            at=stamp(),
             material=gather(view.plan, view.identity, view.snapshot.tree, status.item, stage),
             before=standing.before,
         )
@@ -164,7 +168,7 @@ class Session:
             "said": result.stderr or result.stdout,
             "usage": dict(result.usage),
         }
-        spooled = Spooled(result.outputs, round(result.seconds, 3), facts, _at())
+        spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
         self._spool(intent, spooled, hurry)
         return self.judge(intent, spooled, cancel)
 
@@ -456,15 +460,6 @@ class Session:
         )
 
 
-def new_attempt() -> str:
-    """A fresh attempt id: when, and 40 random bits."""
-    return f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(5)}"
-
-
-def _at() -> str:
-    return utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def secrets_of(environment: Mapping[str, str]) -> list[str]:
     """The values of an environment that its names call secret."""
     return [value for name, value in environment.items() if is_secret_name(name)]
@@ -509,7 +504,7 @@ def _verdict(judged: Judged, failed: Failed) -> LogLine:
         "seconds": judged.seconds,
         **judged.facts,
     }
-    at = judged.at or _at()
+    at = judged.at or stamp()
     return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
 
 

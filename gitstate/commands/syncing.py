@@ -49,8 +49,8 @@ class Syncing:
                 self.away = True
                 if not remote.fetched_before(self.clone.git, self._there) and self._outputs_stand():
                     raise ComeBackLater(
-                        f"{self._there.name} is out of reach, and its receipts were never fetched here: {error.message}",
-                        "Run again when it is back; going on now could pay again for what is finished.",
+                        f"{self._there.name} is away, and its receipts were never fetched here: {error.message}",
+                        "Run again when it is back: going on could pay again for what is finished.",
                     ) from error
                 self._say(
                     f"{self._there.name} is out of reach; going on here. Results stay safe in this clone."

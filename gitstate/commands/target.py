@@ -37,4 +37,12 @@ def target(clone: Clone, name: str) -> Target:
     branch = name if name.startswith("refs/heads/") else f"refs/heads/{name}"
     if clone.git.run("check-ref-format", branch, check=False).code:
         raise UsageError(f"--branch {name}: git does not allow this name.", "Choose another.")
+    if (
+        branch != head
+        and f"branch {branch}" in clone.git.text("worktree", "list", "--porcelain").splitlines()
+    ):
+        raise UsageError(
+            f"{name} is checked out in another worktree, whose files a run here would leave behind.",
+            "Run there, or choose another branch.",
+        )
     return Target(branch, branch == head)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from gitstate import show
-from gitstate.commands.accept import who
 from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.lines import add_lines, stamp, who
 from gitstate.commands.locked import locked
 from gitstate.core.check import check
 from gitstate.core.derive import Status
@@ -18,7 +18,6 @@ from gitstate.edge import notes
 from gitstate.edge.attempts import Attempts
 from gitstate.edge.files import is_temp
 from gitstate.edge.jobs import schema_of
-from gitstate.edge.record import Record, Recorder
 from gitstate.edge.repo import LOG, RECEIPTS
 from gitstate.edge.snapshot import View
 from gitstate.errors import CorruptState
@@ -165,7 +164,7 @@ def _broken_lines(clone: Clone) -> Iterator[_Broken]:
         if tree is None:
             continue
         pairs = notes.pairs(clone.git, tree)
-        for (blob, note), content in zip(pairs, clone.objects.read_many([note for _, note in pairs])):
+        for (blob, _), content in zip(pairs, clone.objects.read_many([note for _, note in pairs])):
             if content is None:
                 yield _Broken(
                     ref, blob, b"", f"its content is not in this clone ({ref}); fetch it: gitstate sync"
@@ -186,12 +185,11 @@ def _broken_lines(clone: Clone) -> Iterator[_Broken]:
 def _repair(config: str) -> None:
     """Set every broken line aside by a line of its own: notes only ever grow, here and everywhere."""
     with locked(config) as clone:
-        recorder = Recorder(clone.git, clone.repository, clone.objects, None, False)
-        by, at = who(clone), utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        by, at = who(clone), stamp()
         added: dict[str, dict[str, list[bytes]]] = {RECEIPTS: {}, LOG: {}}
         for broken in _broken_lines(clone):
             if broken.line:
                 added[broken.ref].setdefault(broken.blob, []).append(aside(broken.line, by, at))
-        recorder.record(Record({}, added[RECEIPTS], added[LOG], "gitstate: set broken lines aside", []))
+        add_lines(clone, added[RECEIPTS], added[LOG], "gitstate: set broken lines aside")
     count = sum(len(lines) for notes_ in added.values() for lines in notes_.values())
     show.story(f"Set {show.number(count, 'broken line')} aside.")
