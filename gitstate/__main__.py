@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -40,6 +41,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     # A command is a short-lived process full of small objects: looking for cycles among them only costs time.
     gc.disable()
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or a log that cannot show a sign is no reason to die.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         return _dispatch(arguments)
     except GitstateError as error:

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Optional
 
-import click
 import typer
 
 from gitstate import __version__
 from gitstate.core.select import Selection
+from gitstate.errors import UsageError
 
 cli = typer.Typer(
     name="gitstate",
@@ -61,11 +61,14 @@ def app(arguments: Sequence[str]) -> int:
         result = typer.main.get_command(cli).main(
             list(arguments), prog_name="gitstate", standalone_mode=False
         )
-    except click.exceptions.Abort:
+    except typer.Abort:
         raise KeyboardInterrupt from None
-    except click.ClickException as error:
-        error.show(file=sys.stderr)
-        return 2
+    except Exception as error:
+        # A usage error of the framework; which class that is depends on whether typer brings its own click.
+        if not callable(tell := getattr(error, "show", None)):
+            raise
+        tell(file=sys.stderr)
+        return UsageError.exit_code
     return result if isinstance(result, int) else 0
 
 

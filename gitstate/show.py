@@ -63,7 +63,7 @@ def duration(seconds: float) -> str:
 
 def money(usd: float) -> str:
     """US dollars, with more digits where there is little of it."""
-    return f"${usd:,.2f}" if usd >= 0.1 or usd == 0 else f"${usd:.4f}"
+    return f"${usd:,.2f}" if round(usd, 2) == round(usd, 4) else f"${usd:,.4f}"
 
 
 def cost(price: Estimate) -> str:
@@ -289,7 +289,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, unfinished: in
     if agenda.protected:
         lines.append(
             f"Left alone, because nobody vouches for them or a human edited them: {names(agenda.protected)}. "
-            "Take them as they are: gitstate accept; make them anew: gitstate run --redo SLUG"
+            'Take them as they are: gitstate accept SLUG --why "…"; make them anew: gitstate run --redo SLUG'
         )
     if unfinished:
         stopped = "Interrupted. " if fields["code"] == 130 else ""

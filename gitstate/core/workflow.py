@@ -34,12 +34,17 @@ _KINDS = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl", ".csv": "csv"}
 # Words of the design that this version does not act on, with the values that change nothing. Any other value
 # is refused: to ignore it would be to do something else than what was asked.
 _NOT_YET: Mapping[str, tuple[object, ...]] = {
+    "account": (),
     "budget": (),
     "coordinate": (),
     "effect": (False,),
-    "guard": ("warn",),
+    "guard": (),
+    "lease": (),
     "notify": (),
+    "on_stale": (),
+    "policy": (),
     "probe": (),
+    "retry": (),
     "rules": (),
     "workspace": ("root",),
 }
