@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 from gitstate.core.derive import Status, derive, each_status
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
-from gitstate.core.summary import Summary, from_plain, summarise, to_plain
+from gitstate.core.summary import Price, Summary, from_plain, prices, summarise, to_plain
 from gitstate.edge import lock, snapshot
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
@@ -84,11 +84,20 @@ class Clone:
             return Answer(tips.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
         view = self.view()
         statuses = each_status(view.plan, view.identity, view.snapshot, now)
-        summary = summarise(view.plan, statuses, view.snapshot.receipts)
+        summary = summarise(view.plan, statuses, self.prices(view))
         unknown = view.receipts.unknown + view.log.unknown
         if not held and view.tips == tips and not any(stage.ttl for stage in view.plan.workflow.stages):
             self._keep(key, view, summary, unknown)
         return Answer(tips.head, view.snapshot.dirty, summary, unknown)
+
+    def prices(self, view: View) -> dict[str, Price]:
+        """What each stage's works took, by the receipts of `view`: summed up once for each state of them."""
+        kept = self.cache.load("prices")
+        if kept is not None and kept[0] == view.tips.receipts:
+            return {stage: Price._make(price) for stage, price in kept[1].items()}
+        found = prices(view.snapshot.receipts)
+        self.cache.save("prices", (view.tips.receipts, {stage: tuple(price) for stage, price in found.items()}))
+        return found
 
     def _keep(self, key: object, view: View, summary: Summary, unknown: int) -> None:
         self.cache.save(

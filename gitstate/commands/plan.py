@@ -42,7 +42,7 @@ def plan(
         if as_json:
             print(to_json(view, statuses), end="", flush=True)
         else:
-            summary = summarise(view.plan, statuses, view.snapshot.receipts)
+            summary = summarise(view.plan, statuses, clone.prices(view))
             unknown = view.receipts.unknown + view.log.unknown
             _show(Answer(view.tips.head, view.snapshot.dirty, summary, unknown), clone, all)
         due = any(status.state != "done" for status in statuses) or not statuses

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from gitstate.core.derive import STATES, Reason, State, Status
@@ -48,17 +48,18 @@ class Summary(NamedTuple):
         )
 
 
-def summarise(plan: Plan, statuses: Sequence[Status], receipts: Receipts) -> Summary:
-    """Sum up the statuses of a plan's works, and what the receipts say of what they took."""
+def summarise(plan: Plan, statuses: Iterable[Status], prices: Mapping[str, Price]) -> Summary:
+    """Sum up the statuses of a plan's works; `prices` say what works took so far."""
     counts: dict[tuple[str, str, State, Optional[Reason]], int] = {}
     field = plan.workflow.group
+    left = []
     for status in statuses:
         group = group_of(plan, status.item) if field else ""
         key = (group, status.stage, status.state, status.reason)
         counts[key] = counts.get(key, 0) + 1
-    left = tuple(status for status in statuses if status.state != "done")
-    stages = {stage.name for stage in plan.workflow.stages}
-    return Summary(len(statuses), len(plan.items), counts, left, prices(receipts.facts(), stages))
+        if status.state != "done":
+            left.append(status)
+    return Summary(sum(counts.values()), len(plan.items), counts, tuple(left), prices)
 
 
 def group_of(plan: Plan, index: int) -> str:
@@ -67,11 +68,11 @@ def group_of(plan: Plan, index: int) -> str:
     return "" if value is None else str(value)
 
 
-def prices(facts: Iterable[tuple[str, Mapping[str, Any]]], stages: set[str]) -> dict[str, Price]:
-    """What each stage's works took, by what their receipts say (pairs of stage and `extra`)."""
+def prices(receipts: Receipts) -> dict[str, Price]:
+    """What each stage's works took, by what their receipts say."""
     sums: dict[str, list[float]] = {}
-    for stage, extra in facts:
-        if not extra or stage not in stages:
+    for stage, extra in receipts.facts():
+        if not extra:
             continue
         total = sums.setdefault(stage, [0, 0.0, 0, 0.0, 0])
         if isinstance(seconds := extra.get("seconds"), (int, float)):

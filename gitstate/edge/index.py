@@ -64,8 +64,8 @@ def private_index(repository: Repository, patience: Optional[float] = None) -> I
     index = os.path.realpath(os.path.join(repository.git_dir, "index"))
     private = os.path.join(repository.git_dir, _PRIVATE)
     lock = lock_path(repository.git_dir)
-    _take(
-        lock, _owner_file(repository.state), time.monotonic() + (PATIENCE if patience is None else patience)
+    take(
+        lock, owner_file(repository.state), time.monotonic() + (PATIENCE if patience is None else patience)
     )
     try:
         for leftover in (private, private + ".lock"):
@@ -169,7 +169,7 @@ def _same_file(index: str, private: str) -> None:
         shutil.copy2(index, private)
 
 
-def _owner_file(state: str) -> str:
+def owner_file(state: str) -> str:
     """The file that our locks are links to; made once, durable before its first use."""
     path = os.path.join(state, "lock-owner")
     if not is_ours(path):
@@ -185,7 +185,8 @@ def _owner_file(state: str) -> str:
     return path
 
 
-def _take(lock: str, owner: str, deadline: float) -> None:
+def take(lock: str, owner: str, deadline: float) -> None:
+    """Create a lock of git's that says it is ours; ComeBackLater if somebody else has it up to the deadline."""
     backoff = Backoff()
     while True:
         try:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
-from gitstate.edge import index
+from gitstate.edge import gitconfig, index
 from gitstate.edge.child import Child
 from gitstate.edge.git import DURABLE, Git
 from gitstate.edge.repo import LOG, RECEIPTS, Repository
@@ -148,6 +148,7 @@ def clear_stale_locks(repository: Repository) -> Cleared:
     removed = index.clear(there.git_dir)
     if there.git_dir != repository.git_dir:
         removed += index.clear(repository.git_dir)
+    removed += gitconfig.clear(repository.common_dir)
     ours = _provably_ours(there, moves, since)
     if ours:
         before = {path: _stamp(path) for path in ours}
@@ -161,7 +162,8 @@ def clear_stale_locks(repository: Repository) -> Cleared:
     watched = [
         _lock(repository, ref) for ref in dict.fromkeys([RECEIPTS, LOG, *(move.ref for move in moves)])
     ]
-    watched += [index.lock_path(repository.git_dir), *_common_locks(repository)]
+    watched += [index.lock_path(repository.git_dir), gitconfig.lock_path(repository.common_dir)]
+    watched += _common_locks(repository)
     left = [
         f"{path} is there and not provably ours. If no git is running in this clone: rm '{path}'"
         for path in dict.fromkeys(watched)

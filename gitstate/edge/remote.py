@@ -20,6 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from gitstate.edge import gitconfig
 from gitstate.edge.git import DURABLE, Done, Git, failed
 from gitstate.edge.repo import LOG, RECEIPTS, TRACKING
 from gitstate.errors import ComeBackLater, UsageError
@@ -145,7 +146,7 @@ def setup_fetch(git: Git, remote: Remote) -> bool:
     wanted = _notes_refspec(remote)
     if not specs or wanted in specs:
         return False
-    git.run("config", "--add", f"remote.{remote.name}.fetch", wanted)
+    gitconfig.change(git, "--add", f"remote.{remote.name}.fetch", wanted)
     return True
 
 
@@ -317,7 +318,7 @@ def _written(path: str) -> tuple[int, int] | None:
 def _mark_fetched(git: Git, remote: Remote) -> None:
     if not remote.seen:
         key = f"gitstate.{remote.label}.fetched"
-        git.run("config", "--replace-all", key, _address(settings(git), remote))
+        gitconfig.change(git, "--replace-all", key, _address(settings(git), remote))
 
 
 def _address(known: Settings, remote: Remote) -> str:

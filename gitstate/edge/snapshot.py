@@ -8,24 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple, Optional, TypeVar
+from typing import Any, NamedTuple, Optional, cast
 
 from blake3 import blake3
 
 from gitstate.core.identity import SCHEME, Identity, fill, plan_digests
 from gitstate.core.identity import Sources as SourceIds
-from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Workflow
+from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Value, Workflow
 from gitstate.core.receipt import (
     PREFIX,
     LogLine,
     Plain,
-    Receipt,
     Unreadable,
-    decode_log,
-    decode_receipt,
     digest,
+    plain_log,
+    plain_receipt,
     set_aside,
-    to_plain,
     verdicts,
 )
 from gitstate.core.snapshot import Receipts, Snapshot, WorkKey
@@ -44,7 +42,6 @@ from gitstate.errors import (
     UsageError,
 )
 
-_Line = TypeVar("_Line", Receipt, LogLine)
 
 
 class Tips(NamedTuple):
@@ -120,8 +117,8 @@ def read(
     sources = Sources(git, repository, objects, tree)
     plan, digests = read_plan(sources, cache, tree, config)
     ids, watch = _source_ids(git, plan, sources, tree, repository.format)
-    receipts = read_notes(git, objects, cache, RECEIPTS, at.receipts, decode_receipt)
-    log = read_notes(git, objects, cache, LOG, at.log, decode_log)
+    receipts = read_notes(git, objects, cache, RECEIPTS, at.receipts, plain_receipt)
+    log = read_notes(git, objects, cache, LOG, at.log, plain_log)
     files = tree.files
     if outputs_from is not None:
         files = {**files, **_outputs_of(plan, read_tree(git, outputs_from, len(repository.zero)))}
@@ -195,6 +192,7 @@ def read_plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> tuple[
     from gitstate.edge.config import each_items, read_items
 
     items = each_items(source, listing) if source.kind == "each" else read_items(source, text)
+    _share_texts(items)
     plan = validate.plan(workflow, items)
     digests = plan_digests(workflow, plan.items)
     cache.save(
@@ -209,6 +207,16 @@ def read_plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> tuple[
         },
     )
     return plan, digests
+
+
+def _share_texts(items: list[Item]) -> None:
+    """Have one object in memory for equal texts: fields are often the same few words over and over."""
+    known: dict[str, str] = {}
+    for item in items:
+        fields = cast("dict[str, Value]", item.fields)  # just parsed, and nobody else's yet
+        for name, value in fields.items():
+            if type(value) is str:
+                fields[name] = known.setdefault(value, value)
 
 
 def _plain(value: Any) -> Any:
@@ -311,7 +319,7 @@ def read_notes(
     cache: Cache,
     ref: str,
     tree: Optional[str],
-    decode: Callable[[bytes], Optional[_Line]],
+    decode: Callable[[bytes, str], Optional[Plain]],
 ) -> Notes:
     """All lines of one notes ref, read in one batch; only what changed since the last reading is read again.
 
@@ -378,14 +386,14 @@ def _decode_note(
     content: bytes,
     blob: str,
     ref: str,
-    decode: Callable[[bytes], Optional[_Line]],
+    decode: Callable[[bytes, str], Optional[Plain]],
     found: list[Plain],
 ) -> int:
     """Add a note's lines to `found` as plain tuples; the number of lines of ours that this version cannot know."""
     unknown = 0
     for line in content.split(b"\n"):
         try:
-            decoded = decode(line)
+            decoded = decode(line, blob)
         except Unreadable as error:
             if digest(line) in set_aside(content.split(b"\n")):
                 continue
@@ -395,9 +403,8 @@ def _decode_note(
                 f"See it: git notes --ref={short} show {blob}. Set it aside: gitstate verify --repair",
             ) from error
         if decoded is not None:
-            plain = to_plain(decoded)
-            if plain not in found:
-                found.append(plain)
+            if decoded not in found:
+                found.append(decoded)
         elif line.startswith(PREFIX):
             unknown += 1
     return unknown

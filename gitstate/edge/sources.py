@@ -25,6 +25,9 @@ _FEW = (
 )
 
 
+_SMALL = 1 << 20  # bytes of a file whose content is remembered; a plan of 100,000 items is parsed once and larger
+
+
 class Tree(NamedTuple):
     """The files of one commit."""
 
@@ -78,7 +81,7 @@ class Sources:
                 if path in self._tree.files and path not in suspects:
                     self._found[path] = Source(self._tree.files[path], False)
             wanted = [path for path in wanted if path not in self._found]
-        unclear = [path for path in wanted if not self._equals_head(path)]
+        unclear = [path for path in wanted if self._if_equals_head(path) is None]
         present = [path for path in unclear if self._is_regular(path)]
         for path, blob in zip(present, self._filtered(present)):
             self._found[path] = Source(blob, blob != self._tree.files.get(path))
@@ -92,8 +95,10 @@ class Sources:
         """The content that `path` has, or would have, as committed; None where there is no such file."""
         if path in self._content:
             return self._content[path]
-        if path not in self._found and self._equals_head(path, keep=True):
-            return self._content[path]
+        if path not in self._found and (data := self._if_equals_head(path)) is not None:
+            if len(data) <= _SMALL:
+                self._content[path] = data
+            return data
         source = self.look([path])[path]
         if source is None:
             return None
@@ -112,19 +117,17 @@ class Sources:
         if paths:
             self._git.run("hash-object", "-w", "--stdin-paths", stdin="\n".join(paths).encode() + b"\n")
 
-    def _equals_head(self, path: str, keep: bool = False) -> bool:
-        """Whether the bytes in the working tree are the committed blob as they are: no filter could say otherwise."""
+    def _if_equals_head(self, path: str) -> Optional[bytes]:
+        """The bytes in the working tree if they are the committed blob as they are: no filter could say otherwise."""
         committed = self._tree.files.get(path)
         if committed is None or not self._is_regular(path):
-            return False
+            return None
         with open(os.path.join(self._repository.root, path), "rb") as file:
             data = file.read()
         if blob_id(data, self._repository.format) != committed:
-            return False
+            return None
         self._found[path] = Source(committed, False)
-        if keep:
-            self._content[path] = data
-        return True
+        return data
 
     def _is_regular(self, path: str) -> bool:
         full = os.path.join(self._repository.root, path)

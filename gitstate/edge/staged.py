@@ -118,13 +118,13 @@ class Index:
 
     def receipts(self, cache: Cache) -> Receipts:
         """All receipts of this clone. Raises CorruptState for a line that is not whole."""
-        from gitstate.core.receipt import decode_receipt
+        from gitstate.core.receipt import plain_receipt
         from gitstate.core.snapshot import Receipts
         from gitstate.edge.snapshot import read_notes
 
         objects = self._store()
         tree = objects.resolve(f"{RECEIPTS}^{{tree}}")
-        notes = read_notes(self._git, objects, cache, RECEIPTS, tree, decode_receipt)
+        notes = read_notes(self._git, objects, cache, RECEIPTS, tree, plain_receipt)
         return Receipts.of_plain(notes.lines)
 
     def merged(self) -> list[str]:

@@ -15,10 +15,16 @@ from tests.crash import sweeps
 def main() -> int:
     """Run the sweeps that were asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
-    parser.add_argument("--only", action="append", metavar="SWEEP", help=f"one of: {', '.join(sweeps.names())}")
+    parser.add_argument(
+        "--only", action="append", metavar="SWEEP", help=f"one of: {', '.join(sweeps.names())}"
+    )
     parser.add_argument("--quick", action="store_true", help="the sample that CI runs")
-    parser.add_argument("--seed", type=int, default=20, metavar="N", help="chooses samples and pairs (default: 20)")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="processes at once (default: one a core)")
+    parser.add_argument(
+        "--seed", type=int, default=20, metavar="N", help="chooses samples and pairs (default: 20)"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=0, metavar="N", help="processes at once (default: one a core)"
+    )
     options = parser.parse_args()
     unknown = set(options.only or ()) - set(sweeps.names())
     if unknown:

@@ -35,7 +35,9 @@ _ROOM_AFTER = 25  # refused calls after which there is room again
 def points(base: Base, kind: str, mode: str) -> list[Point]:
     """Every call that can give this error."""
     number, names = KINDS[kind]
-    return [Point(mode, (call.seq,), number) for call in base.calls if call.name in names and _can(number, call)]
+    return [
+        Point(mode, (call.seq,), number) for call in base.calls if call.name in names and _can(number, call)
+    ]
 
 
 def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
@@ -52,17 +54,23 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
             return Outcome(point, "", [], reached=False)
         ours = who in ("git", "python", "python3") or who.startswith("python")
         world = stage.world
-        bad = _words(world.said(), result.code, ours)
+        bad = words(world.said(), result.code, ours)
         bad += [f"right after it: {line}" for line in invariants.after_crash(world)]
-        bad += _flushed_again(result, point.errno) if point.mode == "one" else []
+        bad += _flushes(result, point) if point.mode == "one" else []
         # What was answered whole may not be paid for again; what was under way, or was refused its answer, may.
         left = invariants.look(world)
         arrived = set(world.answered()) - ({*left.asked} - left.spooled if point.mode == "dead" else set())
-        again = frozenset(work for work in world.works() if work not in arrived) if ours else frozenset(world.works())
+        again = (
+            frozenset(work for work in world.works() if work not in arrived)
+            if ours
+            else frozenset(world.works())
+        )
         crash = left._replace(asked=set(again), spooled=left.spooled | (arrived if ours else set()))
         arguments = (*SERIAL, "--retry-failed") if result.code == 1 else SERIAL
         bad += stage.finish(arguments, [crash], start=8)
-        where = f"{stage.words(result.hit)} by {who or '?'}, {errno.errorcode[point.errno]}, exit {result.code}"
+        where = (
+            f"{stage.words(result.hit)} by {who or '?'}, {errno.errorcode[point.errno]}, exit {result.code}"
+        )
         return Outcome(point, where, bad, note=f"exit {result.code}")
 
 
@@ -70,7 +78,9 @@ def _can(number: int, call: supervise.Call) -> bool:
     return number != errno.ENOSPC or call.name not in _OPENS or call.mutates
 
 
-def _decide(point: Point, notice: Callable[[supervise.Call], None]) -> Callable[[supervise.Call], supervise.Verdict]:
+def _decide(
+    point: Point, notice: Callable[[supervise.Call], None]
+) -> Callable[[supervise.Call], supervise.Verdict]:
     names = next(names for number, names in KINDS.values() if number == point.errno)
     refused = 0
 
@@ -89,7 +99,7 @@ def _decide(point: Point, notice: Callable[[supervise.Call], None]) -> Callable[
     return decide
 
 
-def _words(said: str, code: int, ours: bool) -> list[str]:
+def words(said: str, code: int, ours: bool) -> list[str]:
     """A failure has an exit code of the design, and says what is wrong in a line of its own."""
     bad = []
     if code not in ((0, 3, 75) if ours else (0, 1, 3)):
@@ -99,20 +109,25 @@ def _words(said: str, code: int, ours: bool) -> list[str]:
     return bad
 
 
-def _flushed_again(result: supervise.Result, errno_: int) -> list[str]:
-    """After a refused fsync of a file, the same file is not fsynced again before it was written anew: the kernel
-    counts the lost pages as clean, so that the second one would "succeed". (An interrupted one lost nothing.)"""
+def _flushes(result: supervise.Result, point: Point) -> list[str]:
+    """After a refused flush, what it was to flush is written anew, or the run does not end well; it is never
+    flushed a second time as it is: the kernel counts the lost pages as clean, so that this would "succeed"."""
     hit = result.hit
-    if hit is None or hit.name not in ("fsync", "fdatasync") or errno_ == errno.EINTR:
+    if (
+        hit is None or hit.name not in _FLUSHES or point.errno == errno.EINTR
+    ):  # (an interrupted one lost nothing)
         return []
-    anew = False
-    for call in result.calls[hit.seq :]:
-        if call.path == hit.path:
-            anew = anew or call.name in _OPENS | _TAKES | _NAMES
-            if call.name in _FLUSHES and not anew and not _is_folder(hit, result):
-                return [f"{hit.path} was fsynced again after an error"]
+    later = result.calls[hit.seq :]
+    folder = any(call.path.startswith(hit.path + "/") for call in result.calls)
+    inside = hit.path + "/" if folder else hit.path
+    anew = again = False
+    for call in later:
+        if call.path == hit.path and call.name in _FLUSHES:
+            again = True
+            if not anew and not folder:
+                return [f"{hit.path} was flushed again after an error"]
+        elif call.path.startswith(inside) and call.name in _OPENS | _NAMES:
+            anew = True
+    if result.code == 0 and not (anew and again and hit.name != "syncfs"):
+        return [f"a refused flush of {hit.path} was not heeded"]
     return []
-
-
-def _is_folder(hit: supervise.Call, result: supervise.Result) -> bool:
-    return any(call.path.startswith(hit.path + "/") for call in result.calls)

@@ -1,6 +1,8 @@
 """Cut the power of real file systems: copy the disk's image at every call, mount the copy, start gitstate on it.
 
-    python -m tests.crash.images [--fs ext4] [--stride N]        (root, loop devices, and mkfs of each)
+    python -m tests.crash --only images                          (root, loop devices, and mkfs of each)
+    python -m tests.crash.images --fs ext4 --stride 5
+    python -m tests.crash.images --fs ext4 --mutant no-barrier-after-refs      must find something
 
 gitstate works in a loop-mounted image. Before each of its state-changing calls the caller is held and the image
 file is copied: the copy has just what the file system had sent to its device by then, so it is the disk after a
@@ -22,8 +24,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from tests.crash import pinned, supervise, worlds
-from tests.crash.powercut import Traced, judge_world, put_beside, trace_run
+from tests.crash.powercut import Outcomes, Traced, judge_world, put_beside, trace_run
 from tests.crash.powermutants import MUTANTS
+from tests.crash.stage import Outcome, Point
 from tests.crash.trace import Op
 
 
@@ -79,9 +82,11 @@ def sweep(system: str, folder: str, stride: int = 1, plant: Optional[Callable[[]
     image = _image(folder, system)
     shots: list[tuple[int, str]] = []  # (calls that were made, copy)
     seen: dict[bytes, int] = {}  # digest -> its place in `shots`
-    count = 0
+    count = cuts = 0
 
     def shoot() -> None:
+        nonlocal cuts
+        cuts += 1
         copy = os.path.join(folder, f"shot{count}")
         key = _copy(image, copy)
         if key in seen:
@@ -108,11 +113,11 @@ def sweep(system: str, folder: str, stride: int = 1, plant: Optional[Callable[[]
     for calls, copy in shots:
         with _mounted(copy, system, world.repo):
             put_beside(world, traced, calls)
-            what = judge_world(world, traced, calls)
+            what = judge_world(world, traced, calls).bad
         os.unlink(copy)
         if what:
             bad.append((calls, _place(traced, calls), what))
-    return Swept(system, -(-count // stride) + 1, len(shots), bad, time.monotonic() - began)
+    return Swept(system, cuts, len(shots), bad, time.monotonic() - began)
 
 
 def _place(traced: Traced, calls: int) -> str:
@@ -177,24 +182,37 @@ def _made(folder: str, name: str) -> str:
     return path
 
 
-def run(systems: Sequence[str], stride: int, plant: Optional[Callable[[], None]] = None) -> tuple[int, int]:
-    """Sweep file systems, telling what comes; returns how many images were judged and how many were not sound."""
-    judged = bad = 0
+def run(systems: Sequence[str], stride: int, plant: Optional[Callable[[], None]] = None) -> Iterator[Swept]:
+    """Sweep file systems, telling what comes, and what cannot be had here."""
     for system in systems:
         if why := missing(system):
-            print(f"images {system}: skipped, {why}", flush=True)
+            print(f"  images {system}: SKIPPED, {why}", flush=True)
             continue
         with tempfile.TemporaryDirectory(prefix="images-", dir=worlds.scratch() or None) as folder:
             found = sweep(system, folder, stride, plant)
-        judged, bad = judged + found.images, bad + len(found.violations)
         print(
-            f"images {found.system:6} {found.cuts:5} cuts {found.images:5} distinct images "
+            f"  images {found.system:6} {found.cuts:5} cuts {found.images:5} distinct images "
             f"{len(found.violations):4} violations {found.seconds:7.1f} s",
             flush=True,
         )
         for calls, place, what in found.violations[:6]:
             print(f"  VIOLATION after {calls} calls, {place}: {what[0][:400]}")
-    return judged, bad
+        yield found
+
+
+def all_systems(quick: bool, jobs: int) -> Outcomes:
+    """The sweep "images" of `python -m tests.crash`; the sample is of a file system that most machines have."""
+    began = time.monotonic()
+    chosen = ["ext4"] if quick else list(SYSTEMS)
+    found = list(run(chosen, 30 if quick else 2))
+    bad = [
+        Outcome(Point(f"images:{one.system}", (calls,)), place, what)
+        for one in found
+        for calls, place, what in one.violations
+    ]
+    notes = {f"of {one.system}": one.images for one in found}
+    why = "" if found else missing(chosen[0])
+    return sum(one.images for one in found), bad, time.monotonic() - began, notes, why
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
@@ -204,10 +222,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--stride", type=int, default=1)
     parser.add_argument("--mutant", choices=MUTANTS)
     options = parser.parse_args(arguments)
-    judged, bad = run(options.fs or list(SYSTEMS), options.stride, MUTANTS.get(options.mutant))
-    if options.mutant:
-        return 1 if judged and not bad else 0
-    return 1 if bad else 0
+    found = list(run(options.fs or list(SYSTEMS), options.stride, MUTANTS.get(options.mutant)))
+    bad = any(one.violations for one in found)
+    return int(bool(found) and not bad) if options.mutant else int(bad)
 
 
 if __name__ == "__main__":

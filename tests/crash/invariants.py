@@ -13,9 +13,17 @@ from tests.crash.worlds import DIRTY, STAGED, UNTRACKED, World
 
 RECEIPTS, LOG = "refs/notes/gitstate", "refs/notes/gitstate-log"
 _DONE_LINE = re.compile(r"^(?:✓|=) (\S+)@[0-9a-f]{12}  ", re.MULTILINE)
-_RECOVERED = re.compile(r"^Recovered (\S+)@[0-9a-f]{12}: its answer had arrived; it is recorded", re.MULTILINE)
-_STATE_KEPT = {"lock", "lock-owner", "last-run.json"}  # what a finished run leaves in its own folder, folders apart
-_WORDS = ("Traceback", "bug in gitstate", "Fatal Python error")
+_RECOVERED = re.compile(
+    r"^Recovered (\S+)@[0-9a-f]{12}: its answer had arrived; it is recorded", re.MULTILINE
+)
+_STATE_KEPT = {
+    "lock",
+    "lock-owner",
+    "last-run.json",
+}  # what a finished run leaves in its own folder, folders apart
+_STATE_EMPTY = (".git/gitstate/attempts", ".git/gitstate/scratch", ".git/gitstate/material")
+_ENDS, _BEGINNINGS = (".lock", ".tmp"), ("tmp_", ".gitstate-", "gitstate-index")
+WORDS = ("Traceback", "bug in gitstate", "Fatal Python error")
 
 
 class Ending(NamedTuple):
@@ -103,7 +111,7 @@ def after_rerun(world: World, ending: Ending, crashes: list[Crashed], code: int)
     said = world.said()
     if code:
         bad.append(f"the run after it exits {code}: {said.strip()[-300:]!r}")
-    bad += [f"the words {word!r} were printed: {said.strip()[-600:]!r}" for word in _WORDS if word in said]
+    bad += [f"the words {word!r} were printed: {said.strip()[-600:]!r}" for word in WORDS if word in said]
     bad += after_crash(world)
     tree = committed(world)
     if tree != ending.tree:
@@ -115,7 +123,7 @@ def after_rerun(world: World, ending: Ending, crashes: list[Crashed], code: int)
     bad += payments(world, crashes)
     bad += _users(world, strict=True)
     bad += leftovers(world)
-    bad += _fsck(world)
+    bad += fsck(world)
     return bad
 
 
@@ -143,9 +151,7 @@ def leftovers(world: World) -> list[str]:
             if inside == ".git/gitstate":
                 if name not in _STATE_KEPT:
                     left.append(path)
-            elif inside.startswith((".git/gitstate/attempts", ".git/gitstate/scratch", ".git/gitstate/material")):
-                left.append(path)
-            elif name.endswith((".lock", ".tmp")) or name.startswith(("tmp_", ".gitstate-", "gitstate-index")):
+            elif inside.startswith(_STATE_EMPTY) or name.endswith(_ENDS) or name.startswith(_BEGINNINGS):
                 left.append(path)
     state = os.path.join(world.repo, ".git/gitstate/scratch")
     left += [f".git/gitstate/scratch/{name}" for name in (os.listdir(state) if os.path.isdir(state) else ())]
@@ -207,7 +213,10 @@ def receipts_of(world: World, ref: str = RECEIPTS) -> list[tuple[str, dict[str, 
 def essence(receipt: tuple[str, dict[str, Any]]) -> str:
     """A receipt without what may differ from run to run."""
     blob, fields = receipt
-    return json.dumps([blob, {name: value for name, value in fields.items() if name not in ("attempt", "at")}], sort_keys=True)
+    return json.dumps(
+        [blob, {name: value for name, value in fields.items() if name not in ("attempt", "at")}],
+        sort_keys=True,
+    )
 
 
 def done_works(world: World, tree: dict[str, str]) -> set[str]:
@@ -229,7 +238,11 @@ def reported(world: World) -> set[str]:
 def _commits(world: World, blobs: dict[str, str]) -> list[str]:
     """Each commit since the first holds nothing but whole outputs (P1, P9)."""
     bad = []
-    for line in world.git("log", "--raw", "--no-abbrev", "--no-renames", "--format=", "HEAD", "--not", ":/A plan").decode().splitlines():
+    for line in (
+        world.git("log", "--raw", "--no-abbrev", "--no-renames", "--format=", "HEAD", "--not", ":/A plan")
+        .decode()
+        .splitlines()
+    ):
         head, _, path = line.partition("\t")
         _, _, _, blob, kind = head.split()
         if blobs.get(path) != blob or kind != "A":
@@ -240,7 +253,11 @@ def _commits(world: World, blobs: dict[str, str]) -> list[str]:
 def _users(world: World, strict: bool) -> list[str]:
     """The user's staged change, dirty file and untracked file are as they were."""
     bad = []
-    for path, text in ((STAGED, b"staged by the user\n"), (DIRTY, b"changed by the user\n"), (UNTRACKED, b"not yet known to git\n")):
+    for path, text in (
+        (STAGED, b"staged by the user\n"),
+        (DIRTY, b"changed by the user\n"),
+        (UNTRACKED, b"not yet known to git\n"),
+    ):
         if _read(os.path.join(world.repo, path)) != text:
             bad.append(f"P9: {path} was changed")
     if strict:
@@ -254,7 +271,7 @@ def _users(world: World, strict: bool) -> list[str]:
     return bad
 
 
-def _fsck(world: World) -> list[str]:
+def fsck(world: World) -> list[str]:
     found = world.git("fsck", "--strict", "--no-dangling", "--no-progress", check=False).decode()
     code = world.git("rev-list", "--objects", "--all", "--quiet", check=False)
     return [f"fsck: {(found or code.decode())[:200]}"] if found else []

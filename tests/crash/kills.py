@@ -8,10 +8,10 @@ that made the call still lives). "double" kills the recovery too. "wide" is "tre
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Optional
 
-from tests.crash import invariants, pinned, supervise
+from tests.crash import invariants, supervise
 from tests.crash.invariants import Crashed
 from tests.crash.pinned import Plant
 from tests.crash.stage import Base, Outcome, Point, Stage
@@ -26,16 +26,22 @@ def points(base: Base, mode: str, seed: int, count: Optional[int] = None) -> lis
         rng = random.Random(seed)
         # (a recovery makes fewer calls than a run, and most of them early)
         return [
-            Point(mode, (rng.choice(numbers), *(int(rng.paretovariate(0.6)) + 8 for _ in range(rng.choice((1, 1, 2))))))
+            Point(
+                mode,
+                (
+                    rng.choice(numbers),
+                    *(int(rng.paretovariate(0.6)) + 8 for _ in range(rng.choice((1, 1, 2)))),
+                ),
+            )
             for _ in range(count or 60)
         ]
     return [Point(mode, (number,)) for number in numbers]
 
 
-def recovery_points(base: Base, first: Sequence[int], plant: Optional[Plant] = None) -> list[Point]:
-    """For each of some crashes, every call of the run that recovers from it."""
+def recovery_points(base: Base, seed: int) -> list[Point]:
+    """For each of some crashes, every call of the run that recovers from it, to where it begins something new."""
     found = []
-    for number in first:
+    for number in _tellings(base, random.Random(seed)):
         with Stage(base) as stage:
             stage.supervised(SERIAL, _at(number, "kill-tree"))
             # Until the first new attempt begins, it is recovery.
@@ -45,6 +51,22 @@ def recovery_points(base: Base, first: Sequence[int], plant: Optional[Plant] = N
                 if call.mutates:
                     found.append(Point("double", (number, call.seq)))
     return found
+
+
+def _tellings(base: Base, rng: random.Random) -> list[int]:
+    """Crashes that leave the most to recover: one of each step of the last work, which has two outputs."""
+    last = [call for call in base.calls if call.mutates][-160:]
+    steps = (
+        "scratch/",
+        ".spooled",
+        ".written",
+        "content/",
+        ".git/objects",
+        "index",
+        ".git/refs",
+        ".git/logs",
+    )
+    return sorted({rng.choice([call.seq for call in last if step in call.path]) for step in steps})
 
 
 def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:

@@ -5,6 +5,7 @@ That none of the sweeps reports anything means something only because they repor
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -123,7 +124,9 @@ def trust_working_tree() -> None:
     execute, look = session.execute, protect.look
 
     def adopt(job: Any, *rest: Any) -> Any:
-        folder, tail = ("content", ["md", "summary.txt"]) if job.env["GITSTATE_STAGE"] == "article" else ("work", ["md"])
+        folder, tail = (
+            ("content", ["md", "summary.txt"]) if job.env["GITSTATE_STAGE"] == "article" else ("work", ["md"])
+        )
         paths = [f"{folder}/{job.env['GITSTATE_SLUG']}.{end}" for end in tail]
         if os.path.exists(paths[0]):
             found = tuple(protect.content(".", path) or b"" for path in paths)
@@ -218,10 +221,8 @@ def deaf_to_errors() -> None:
     barrier = Objects.barrier
 
     def deaf(self: Any) -> None:
-        try:
+        with contextlib.suppress(OSError):
             barrier(self)
-        except OSError:
-            pass
 
     Objects.barrier = deaf  # type: ignore[method-assign]
 
@@ -242,7 +243,9 @@ def replaces_anything() -> None:
 
 MUTANTS: dict[str, Mutant] = {
     "no-lock-recovery": Mutant(no_lock_recovery, "kill-tree", _path("index.lock", ".git/refs")),
-    "lock-not-inherited": Mutant(lock_not_inherited, "kill-beside", _path(".git/refs", "gitstate-index.lock")),
+    "lock-not-inherited": Mutant(
+        lock_not_inherited, "kill-beside", _path(".git/refs", "gitstate-index.lock")
+    ),
     "in-place": Mutant(in_place, "kill-tree", _path("work/", "content/")),
     "refs-before-objects": Mutant(refs_before_objects, "kill-tree", _path(".git/objects")),
     "branch-before-index": Mutant(branch_before_index, "kill-tree", _path("index")),
@@ -254,6 +257,8 @@ MUTANTS: dict[str, Mutant] = {
     "done-before-record": Mutant(done_before_record, "kill-tree", _path(".git/objects")),
     "no-digest-check": Mutant(no_digest_check, "torn", _path("")),
     "no-sweep": Mutant(no_sweep, "kill-tree", _path(".gitstate-", "tmp_obj")),
-    "flush-again": Mutant(flush_again, "error-eio", lambda call: call.name == "fsync" and "intent" in call.path),
+    "flush-again": Mutant(
+        flush_again, "error-eio", lambda call: call.name == "fsync" and "intent" in call.path
+    ),
     "deaf-to-errors": Mutant(deaf_to_errors, "error-eio", lambda call: call.name == "syncfs"),
 }

@@ -1,7 +1,8 @@
 """Cut the power at every call of a real run: rebuild each disk that could be left, start gitstate on it, judge.
 
-    python -m tests.crash.powercut                       the whole, about 15 minutes on two cores
-    python -m tests.crash.powercut --sample              a part of it, for every submission
+    python -m tests.crash --only power-cut               the whole, about 15 minutes on two cores
+    python -m tests.crash --only power-cut --quick       a part of it, for every submission
+    python -m tests.crash --only power-mutants           planted bugs, each of which must be found
     python -m tests.crash.powercut --scenario fresh --model any --draws 10
     python -m tests.crash.powercut --disk fresh:any:371:2 --keep /tmp/disk        one disk again, left to look at
     python -m tests.crash.powercut --mutant no-barrier-after-refs                 must find something
@@ -30,10 +31,11 @@ from tests.crash import disks, invariants, pinned, supervise, trace
 from tests.crash.disks import MODELS, Base, Files, Model, Replay
 from tests.crash.invariants import Crashed, Ending
 from tests.crash.powermutants import MUTANTS
+from tests.crash.stage import Outcome, Point
 from tests.crash.worlds import ANSWER, PROVIDER, World, make, scratch
 
 _MARK = re.compile(r"^(asked|spooled) (\S+)$", re.MULTILINE)
-_JOURNAL = ".git/gitstate/recording.json"
+_WITH_PATHS = (".git/gitstate/recording.json", ".git/config", ".git/FETCH_HEAD")
 _SCRATCH = ".git/gitstate/scratch/"  # thrown away unread at every start, so disks that differ in it are one
 _PATIENCE = 90  # seconds for one command on a rebuilt disk
 
@@ -43,7 +45,7 @@ class Traced(NamedTuple):
 
     scenario: str
     items: tuple[str, ...]
-    root: str  # where the repository stood; the journal names it
+    folder: str  # where the world stood
     replay: Replay
     ending: Ending
     known: Crashed  # what held when the recording began
@@ -53,7 +55,7 @@ class Traced(NamedTuple):
 class Cut(NamedTuple):
     """One distinct disk."""
 
-    count: int  # the calls that were made when the power went; the last such count that leaves this disk
+    calls: int  # that were made when the power went; the last such count that leaves this disk
     made_at: int  # the first one
     model: Model
     draw: int
@@ -85,7 +87,9 @@ def trace_fresh(folder: str, plant: Optional[Callable[[], None]] = None) -> Trac
 def trace_group(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
     """Three items at once, so that groups are recorded together and next to running commands."""
     world = make(folder, ("one", "deep/two", "three"))
-    return _trace("group", world, pinned.gitstate("run", "-j", "3", start=1, serial=False, plant=_marking(plant)))
+    return _trace(
+        "group", world, pinned.gitstate("run", "-j", "3", start=1, serial=False, plant=_marking(plant))
+    )
 
 
 def trace_resume(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
@@ -93,7 +97,9 @@ def trace_resume(folder: str, plant: Optional[Callable[[], None]] = None) -> Tra
     first = trace_fresh(_made(folder, "first"))
     ops = first.replay.ops
     # Of the first article, one of the two outputs has its name when the machine goes.
-    place = next(n for n, op in enumerate(ops) if op.kind in ("link", "rename") and op.other == "content/one.md")
+    place = next(
+        n for n, op in enumerate(ops) if op.kind in ("link", "rename") and op.other == "content/one.md"
+    )
     world = _world(_made(folder, "second"), first, first.replay.cut(place + 1, "kept"), place + 1)
     known = _known(first, place + 1)
     return _trace("resume", world, pinned.gitstate("run", start=2, plant=_marking(plant)), known)
@@ -111,7 +117,25 @@ def trace_accept(folder: str, plant: Optional[Callable[[], None]] = None) -> Tra
     world.git("stash", "pop", "-q", check=False)
     world.git("add", *world.managed())
     world.git("commit", "-q", "-m", "A plan, and what was made by hand", "--", *world.managed())
-    return _trace("accept", world, pinned.gitstate("accept", start=1, plant=_marking(plant)), again=("accept",))
+    return _trace(
+        "accept", world, pinned.gitstate("accept", start=1, plant=_marking(plant)), again=("accept",)
+    )
+
+
+def trace_pull(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """A run that gets everything from the remote, where another clone has done it."""
+    world = make(folder, remote=True)
+    other = World(_made(folder, "other"), world.items)
+    for name in ("provider.sh", "answer"):
+        shutil.copy(os.path.join(folder, name), other.folder)
+    world.git("clone", "-q", world.remote, other.repo, cwd=folder)
+    code = _run(other, pinned.gitstate("run", start=1))
+    if code:
+        raise AssertionError(f"pull: the other clone's run exits {code}: {other.said()[-2000:]}")
+    shutil.rmtree(other.folder)
+    # Paid for, and not here: nothing may be paid for again.
+    known = Crashed(set(), set(world.works()), set(), Counter(world.works()))
+    return _trace("pull", world, pinned.gitstate("run", start=2, plant=_marking(plant)), known)
 
 
 SCENARIOS: dict[str, Callable[..., Traced]] = {
@@ -119,6 +143,7 @@ SCENARIOS: dict[str, Callable[..., Traced]] = {
     "resume": trace_resume,
     "accept": trace_accept,
     "group": trace_group,
+    "pull": trace_pull,
 }
 
 
@@ -140,7 +165,7 @@ def _trace(
         raise AssertionError(f"{scenario}: the recorded program exits {done.code}: {world.said()[-2000:]}")
     replay = Replay(base, done.ops)
     _compare(replay.end, disks.read_in(world.repo))
-    return Traced(scenario, world.items, world.repo, replay, invariants.ending(world), known, again)
+    return Traced(scenario, world.items, world.folder, replay, invariants.ending(world), known, again)
 
 
 def _compare(rebuilt: Files, real: Files) -> None:
@@ -161,7 +186,9 @@ def _marking(plant: Optional[Callable[[], None]]) -> Callable[[], None]:
             plant()
         begin, spool = Attempts.begin, Attempts.spool
         names: dict[str, str] = {}
-        file = os.open(os.path.join(os.environ["HOME"], "marks"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        file = os.open(
+            os.path.join(os.environ["HOME"], "marks"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666
+        )
 
         def marked_begin(self: Attempts, intent: Intent) -> None:
             begin(self, intent)
@@ -192,7 +219,7 @@ def cuts(traced: Traced, model: Model, draws: int, stride: int = 1, offset: int 
         for draw in range(draws if model == "any" else 1):
             cut = Cut(count, count, model, draw)
             key = disks.digest(traced.replay.cut(count, model, cut.seed(traced)), _SCRATCH)
-            found[key] = found[key]._replace(count=count) if key in found else cut
+            found[key] = found[key]._replace(calls=count) if key in found else cut
     return list(found.values())
 
 
@@ -204,17 +231,29 @@ def files_of(traced: Traced, cut: Cut) -> Files:
 # --- judging ------------------------------------------------------------------------------------------------------
 
 
-def judge(traced: Traced, cut: Cut, folder: str) -> list[str]:
+class Judged(NamedTuple):
+    """What came of one disk."""
+
+    bad: list[str]  # all that is wrong
+    told: bool = False  # gitstate told the user to remove a lock of git's, and that was done
+
+
+def judge(traced: Traced, cut: Cut, folder: str) -> Judged:
     """Put the disk together in `folder`, start gitstate on it, and say all that is wrong."""
-    world = _world(folder, traced, files_of(traced, cut), cut.count)
-    return judge_world(world, traced, cut.count)
+    world = _world(folder, traced, files_of(traced, cut), cut.calls)
+    return judge_world(world, traced, cut.calls, cut.model == "any")
 
 
-def judge_world(world: World, traced: Traced, count: int) -> list[str]:
-    """The same for a world whose disk is there, left by a cut after `count` calls."""
+def judge_world(world: World, traced: Traced, count: int, loose: bool = False) -> Judged:
+    """The same for a world whose disk is there, left by a cut after `count` calls. `loose`: calls
+    that were not forced out may have reached the disk in any order."""
     known = _known(traced, count)
     try:
-        bad = [f"at once: {what}" for what in invariants.after_crash(world)]
+        bad = [
+            f"at once: {what}"
+            for what in invariants.after_crash(world)
+            if _counts(traced, world, what, loose)
+        ]
     except Exception as error:  # git cannot even read it
         bad = [f"at once: {type(error).__name__}: {str(error)[:300]}"]
     if traced.again == ("accept",) and "Accepted" in world.said() and not bad:
@@ -222,37 +261,53 @@ def judge_world(world: World, traced: Traced, count: int) -> list[str]:
         bad += [f"at once: accepted and lost: {sorted(lost)}"] if lost else []
     said = len(world.said())
     code = _run(world, pinned.gitstate(*traced.again, start=8))
-    if code == 75 and _removed_as_told(world):
+    told = loose and code == 75 and _removed(world)
+    if told:
         code = _run(world, pinned.gitstate(*traced.again, start=9))
     try:
-        bad += [what for what in invariants.after_rerun(world, traced.ending, [known], code) if _counts(traced, world, what)]
-        bad += invariants.verified(lambda *command: _run(world, pinned.gitstate(*command, start=10)), world)
+        found = invariants.after_rerun(world, traced.ending, [known], code)
+        bad += [what for what in found if _counts(traced, world, what)]
+        if count % 3 == 0 or bad:  # (as dear as the run itself, and most of it was looked at just now)
+            bad += invariants.verified(
+                lambda *command: _run(world, pinned.gitstate(*command, start=10)), world
+            )
     except Exception as error:
         bad.append(f"{type(error).__name__}: {str(error)[:300]} (said: {world.said()[said:][-300:]!r})")
-    return bad
+    return Judged(bad, told)
 
 
-def _removed_as_told(world: World) -> bool:
-    """Do what gitstate said about locks of git that it cannot tell to be its own. A disk that kept such a lock and
+def _removed(world: World) -> bool:
+    """Do what gitstate said about a lock of git's that it cannot tell to be its own. A disk that kept such a lock and
     lost what proves whose it is exists under the model `any` only; that it is explained is all one can ask."""
-    told = [path for path in re.findall(r"not provably ours\..* rm '([^']+\.lock)'", world.said()) if os.path.exists(path)]
+    told = [
+        path
+        for path in re.findall(r"not provably ours\..* rm '([^']+)'", world.said())
+        if os.path.exists(path)
+    ]
     for path in told:
         os.unlink(path)
-    with open(world.output, "a", encoding="utf-8") as file:
-        file.write("(removed as told)\n" if told else "")
     return bool(told)
 
 
-def _counts(traced: Traced, world: World, what: str) -> bool:
-    """Whether a finding is one after a power cut."""
+def _counts(traced: Traced, world: World, what: str, loose: bool = False) -> bool:
+    """Whether a finding is one after a power cut. `loose`: refs may have reached the disk in another order."""
+    if loose and what.endswith("is committed and has no receipt"):
+        # Notes move first; where a cut keeps only the branch, the spool must know, and the next run completes it.
+        return invariants.work_of(what.split()[1]) not in invariants.look(world).spooled
     if what.startswith("P4") and traced.again == ("accept",):
         return bool(world.paid())
+    if traced.scenario == "pull" and "stands there, and neither a receipt nor" in what:
+        # Receipts came first; the branch follows, and counts as committed only then.
+        path = what.split("order: ")[1].split(" stands")[0]
+        return path not in {path for _, line in invariants.receipts_of(world) for path, _ in line["outputs"]}
     if what.startswith("fsck:"):
         return not _sound(world)
     if what.startswith("left behind:"):
         # git's clean-up knows the former by their names, and leaves such itself when it dies; what tells gitstate to
         # look for them (that the lock was not given back) may be lost. The latter go with the next `run`.
-        harmless = r"^\.git/objects/../tmp_obj_" if traced.again == ("run",) else r"tmp_obj_|^\.git/gitstate/(cache/)?[^/]*\.tmp$"
+        harmless = r"^\.git/objects/(../tmp_obj|pack/tmp_(pack|idx|rev))_"
+        if traced.again != ("run",):
+            harmless += r"|^\.git/gitstate/(cache/)?[^/]*\.tmp$"
         return not all(re.search(harmless, name) for name in re.findall(r"'([^']*)'", what))
     return True
 
@@ -303,9 +358,9 @@ def _world(folder: str, traced: Traced, files: Files, count: int) -> World:
     """A world whose repository is the rebuilt disk; printed and paid was what was before the cut."""
     world = World(os.path.realpath(folder), traced.items)
     moved = {
-        # The journal names the repository by its path, and the disk stands elsewhere now.
-        path: file._replace(content=file.content.replace(traced.root.encode(), world.repo.encode()))
-        if path.startswith(_JOURNAL) and file.content is not None
+        # These name the repository, or the remote, by its path, and the disk stands elsewhere now.
+        path: file._replace(content=file.content.replace(traced.folder.encode(), world.folder.encode()))
+        if path.startswith(_WITH_PATHS) and file.content is not None
         else file
         for path, file in files.items()
     }
@@ -315,7 +370,10 @@ def _world(folder: str, traced: Traced, files: Files, count: int) -> World:
 
 
 def put_beside(world: World, traced: Traced, count: int) -> None:
-    """What outlives the cut: the provider, its books, and what people had read by then."""
+    """What outlives the cut: the provider, its books, the remote, and what people had read by then."""
+    remote = World(traced.folder, traced.items).remote
+    if os.path.exists(remote) and traced.folder != world.folder:
+        shutil.copytree(remote, world.remote)
     heard = _heard(traced, count)
     ledger = "".join(f"{work}\n" for work in traced.known.paid.elements()) + heard["ledger"]
     for name, text in (
@@ -346,47 +404,47 @@ class Swept(NamedTuple):
     calls: int
     disks: int
     violations: list[tuple[Cut, list[str]]]
+    told: int  # disks on which a person had to remove a lock of git's, as told
     seconds: float
 
 
 _traced: Optional[Traced] = None  # for the workers, which are forked and so have it already
 
 
-def _work(task: tuple[int, Cut]) -> tuple[Cut, list[str]]:
+def _work(task: tuple[int, Cut]) -> tuple[Cut, Judged]:
     assert _traced is not None
     number, cut = task
     folder = tempfile.mkdtemp(prefix=f"cut{number:06d}-", dir=scratch() or None)
     try:
         return cut, judge(_traced, cut, folder)
     except Exception as error:  # the harness's own failure must not pass for a sound disk
-        return cut, [f"the harness failed: {type(error).__name__}: {error}"]
+        return cut, Judged([f"the harness failed: {type(error).__name__}: {error}"])
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(
-    traced: Traced, chosen: Sequence[Cut], jobs: int, *, first_only: bool = False
-) -> list[tuple[Cut, list[str]]]:
-    """Judge disks; returns the ones that are not sound, each with what is wrong. `first_only`: until one is."""
+def sweep(traced: Traced, chosen: Sequence[Cut], jobs: int) -> Iterator[tuple[Cut, Judged]]:
+    """Judge disks, in whatever order they are ready."""
     global _traced
     _traced = traced
     pinned.preload()
-    bad = []
+    sys.stdout.flush()
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        for cut, what in pool.imap_unordered(_work, enumerate(chosen)):
-            if what:
-                bad.append((cut, what))
-                if first_only:
-                    break
-    return bad
+        yield from pool.imap_unordered(_work, enumerate(chosen))
 
 
 def swept(traced: Traced, part: Part, jobs: int) -> Swept:
     """One scenario under one model."""
     began = time.monotonic()
     chosen = cuts(traced, part.model, part.draws, part.stride, part.stride // 2)
-    bad = sweep(traced, chosen, jobs)
-    return Swept(part.scenario, part.model, len(traced.replay.ops), len(chosen), bad, time.monotonic() - began)
+    bad, told = [], 0
+    for cut, found in sweep(traced, chosen, jobs):
+        told += found.told
+        if found.bad:
+            bad.append((cut, found.bad))
+    return Swept(
+        part.scenario, part.model, len(traced.replay.ops), len(chosen), bad, told, time.monotonic() - began
+    )
 
 
 def mutant_found(name: str, folder: str, jobs: int) -> Optional[tuple[Cut, list[str]]]:
@@ -401,8 +459,10 @@ def mutant_found(name: str, folder: str, jobs: int) -> Optional[tuple[Cut, list[
                 seen.add(key)
                 chosen.append(cut)
     random.Random(name).shuffle(chosen)
-    found = sweep(traced, chosen, jobs, first_only=True)
-    return found[0] if found else None
+    for cut, found in sweep(traced, chosen, jobs):
+        if found.bad:
+            return cut, found.bad
+    return None
 
 
 class Part(NamedTuple):
@@ -414,11 +474,14 @@ class Part(NamedTuple):
     stride: int = 1
 
 
-# (A killed process leaves the disks of `kept`: of one scenario they are judged here, the others are the kill sweeps'.)
+# A killed process leaves the disks of `kept`: of one scenario they are judged here, the others are the kill sweeps'.
+# `any` with a fetch shows what git itself does: it forces the pack out and not the pack's name, and then the tracking
+# refs. No file system that we know reorders these; by the letter it may, and then `git fetch` fails from there on.
 WHOLE = (
     Part("fresh", "kept"), Part("fresh", "ordered"), Part("fresh", "strict"), Part("fresh", "any", 4),
     Part("resume", "ordered"), Part("resume", "strict"), Part("resume", "any", 2),
     Part("accept", "kept"), Part("accept", "ordered"), Part("accept", "strict"), Part("accept", "any", 4),
+    Part("pull", "ordered"), Part("pull", "strict"),
     Part("group", "ordered"), Part("group", "strict"), Part("group", "any"),
 )  # fmt: skip
 SAMPLE = (
@@ -464,6 +527,42 @@ def run(parts: Sequence[Part], jobs: int, say: Callable[[str], None] = print) ->
             yield result
 
 
+# Points, violations, seconds, notes, why it was skipped: the summary of a sweep.
+Outcomes = tuple[int, list[Outcome], float, dict[str, int], str]
+
+
+def all_parts(quick: bool, jobs: int) -> Outcomes:
+    """The sweep "power-cut" of `python -m tests.crash`."""
+    began = time.monotonic()
+    bad, notes, points = [], dict[str, int](), 0
+    for found in run(
+        SAMPLE if quick else WHOLE, jobs or len(os.sched_getaffinity(0)), lambda line: _tell("  " + line)
+    ):
+        points += found.disks
+        notes[f"by {found.model}"] = notes.get(f"by {found.model}", 0) + found.disks
+        if found.told:
+            notes["with a lock to be removed as told"] = (
+                notes.get("with a lock to be removed as told", 0) + found.told
+            )
+        for cut, what in found.violations:
+            bad.append(Outcome(Point(f"{found.scenario}:{cut.model}", (cut.made_at, cut.draw)), "", what))
+    return points, bad, time.monotonic() - began, notes, ""
+
+
+def all_mutants(quick: bool, jobs: int) -> Outcomes:
+    """The sweep "power-mutants": each planted bug must show on some disk."""
+    began = time.monotonic()
+    bad = []
+    for number, name in enumerate(MUTANTS):
+        with workplace() as folder:
+            found = mutant_found(name, folder, jobs or len(os.sched_getaffinity(0)))
+        if found is None:
+            bad.append(Outcome(Point("power-mutant", (number,)), name, [f"no power cut shows {name}"]))
+        else:
+            _tell(f"  {name}: found by {found[0].model} after call {found[0].made_at}: {found[1][0][:120]}")
+    return len(MUTANTS), bad, time.monotonic() - began, {}, ""
+
+
 def _place(op: Optional[trace.Op]) -> str:
     return f"{op.kind} {op.path} {op.other}".strip() if op is not None else "nothing"
 
@@ -472,12 +571,15 @@ def _line(found: Swept) -> str:
     return (
         f"{found.scenario:8} {found.model:8} {found.calls:5} calls {found.disks:5} distinct disks "
         f"{len(found.violations):4} violations {found.seconds:7.1f} s"
+        + (f", {found.told} with a lock to be removed as told" if found.told else "")
     )
 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """The command line. Returns 1 where a disk is not sound, a planted bug is not found or nothing was judged."""
-    parser = argparse.ArgumentParser(prog="python -m tests.crash.powercut", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.crash.powercut", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--scenario", choices=SCENARIOS, action="append")
     parser.add_argument("--model", choices=MODELS, action="append")
     parser.add_argument("--draws", type=int)
@@ -515,12 +617,13 @@ def _mutants(names: Sequence[str], jobs: int) -> int:
     for name in names:
         with workplace() as folder:
             found = mutant_found(name, folder, jobs)
-        if found is None:
-            missed += 1
-            print(f"planted {name}: NOT FOUND", flush=True)
-        else:
-            cut, what = found
-            print(f"planted {name}: found by {cut.model} after call {cut.made_at}: {what[0][:200]}", flush=True)
+        missed += found is None
+        how = (
+            f"found by {found[0].model} after call {found[0].made_at}: {found[1][0][:200]}"
+            if found
+            else "NOT FOUND"
+        )
+        _tell(f"planted {name}: {how}")
     return 1 if missed else 0
 
 
@@ -532,9 +635,13 @@ def _one(name: str, keep: Optional[str]) -> int:
         if keep:
             os.mkdir(keep)
             disks.write_out(files_of(traced, cut), os.path.join(keep, "left"))
-        bad = judge(traced, cut, keep or _made(folder, "judged"))
-        for op in traced.replay.ops[max(0, cut.count - 12) : cut.count]:
-            print(f"  {op.kind} {op.path} {op.other} {op.data[:60]!r}" if op.kind == "say" else f"  {_place(op)}")
+        bad = judge(traced, cut, keep or _made(folder, "judged")).bad
+        for op in traced.replay.ops[max(0, cut.calls - 12) : cut.calls]:
+            print(
+                f"  {op.kind} {op.path} {op.other} {op.data[:60]!r}"
+                if op.kind == "say"
+                else f"  {_place(op)}"
+            )
     print("\n".join(bad) or "sound")
     return 1 if bad else 0
 

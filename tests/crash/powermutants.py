@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 
@@ -22,23 +23,14 @@ def records_not_synced() -> None:
     from gitstate.edge import attempts, files
 
     _without_flush(lambda name: not files.is_temp(name))
-
-    class NoSync:
-        """`os`, but for one call."""
-
-        def __getattr__(self, name: str) -> Any:
-            return (lambda descriptor: None) if name == "fsync" else getattr(os, name)
-
-    attempts.os = NoSync()  # type: ignore[attr-defined]
-    if hasattr(attempts, "flush"):
-        attempts.flush = lambda descriptor: None
+    _replace("flush", lambda descriptor: None, attempts)
 
 
 def no_folder_sync() -> None:
     """Files are forced out, their names are not."""
-    from gitstate.edge import disk, files
+    from gitstate.edge import attempts, disk, files, record
 
-    disk.flush_folder = files.flush_folder = lambda folder: None
+    _replace("flush_folder", lambda folder: None, attempts, disk, files, record)
 
 
 def no_barrier_before_refs() -> None:
@@ -59,7 +51,13 @@ def refs_by_gits_default() -> None:
     """git is left to its own habits: it forces neither refs nor the index out."""
     from gitstate.edge import index, refs
 
-    refs.DURABLE = index.DURABLE = ()  # type: ignore[assignment]
+    _replace("DURABLE", (), index, refs)
+
+
+def _replace(name: str, value: object, *modules: ModuleType) -> None:
+    for module in modules:
+        assert hasattr(module, name)  # else the bug would not be planted
+        setattr(module, name, value)
 
 
 def _without_flush(concerned: Callable[[str], bool]) -> None:
@@ -70,7 +68,9 @@ def _without_flush(concerned: Callable[[str], bool]) -> None:
     def careless(self: files._Folder, name: str, data: bytes, mode: int) -> None:
         if not concerned(name):
             return create(self, name, data, mode)
-        descriptor = os.open(self._name(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=self.descriptor)
+        descriptor = os.open(
+            self._name(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=self.descriptor
+        )
         os.write(descriptor, data)
         os.close(descriptor)
         return None

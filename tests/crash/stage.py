@@ -53,7 +53,7 @@ def prepare(
     os.makedirs(template)
     world = worlds.make(template, items, remote=remote)
     with Stage(Base(world, [], Ending({}, invariants.Counter())), plant) as stage:
-        result = stage.supervised(RUN, lambda call: None)
+        result = stage.supervised(SHARED if remote else RUN, lambda call: None)
         assert result.code == 0 or plant, stage.world.said()
         found = Base(world, [stage.relative(call) for call in result.calls], invariants.ending(stage.world))
         if plant is not None:
@@ -64,7 +64,7 @@ def prepare(
     return found
 
 
-RUN = ("run", "--offline")
+RUN, SHARED = ("run", "--offline"), ("run", "--push", "end")
 
 
 class Stage:
@@ -95,8 +95,13 @@ class Stage:
         world = self.world
         return supervise.run(
             pinned.gitstate(*arguments, start=start, serial=serial, plant=self.plant),
-            world.repo, decide, env=world.environment, cwd=world.repo, output=world.output, while_held=while_held,
-        )  # fmt: skip
+            (world.repo, world.remote),
+            decide,
+            env=world.environment,
+            cwd=world.repo,
+            output=world.output,
+            while_held=while_held,
+        )
 
     def plain(self, arguments: Sequence[str], *, start: int = 0, plant: Optional[Plant] = None) -> int:
         """gitstate, not looked at; its exit code."""

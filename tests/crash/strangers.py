@@ -51,7 +51,11 @@ def bystander(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcom
             if file.read() != theirs:
                 bad.append(f"P5: {path} was the user's, and was overwritten")
         tree, blobs = invariants.committed(world), invariants.blobs_of(world)
-        bad += [f"P5: {name} is committed with the user's bytes" for name in blobs if tree.get(name, blobs[name]) != blobs[name]]
+        bad += [
+            f"P5: {name} is committed with the user's bytes"
+            for name in blobs
+            if tree.get(name, blobs[name]) != blobs[name]
+        ]
         known = {blob for _, fields in invariants.receipts_of(world) for _, blob in fields["outputs"]}
         bad += ["P5: a receipt vouches for the user's bytes"] if not known <= set(blobs.values()) else []
         wanted = 0 if invariants.work_of(path) in invariants.done_works(world, tree) else 3
@@ -70,7 +74,9 @@ def bystander(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcom
 def torn_points(base: Base, seed: int) -> list[Point]:
     """Each damage to each file of an attempt that died when its response had been written."""
     del seed
-    last = max(call.seq for call in base.calls if call.path.endswith(".written"))
+    last = max(
+        call.seq for call in base.calls if call.path.endswith(".written") and call.name.startswith("rename")
+    )
     return [Point("torn", (last + 1, file, damage)) for file in range(5) for damage in range(len(_DAMAGES))]
 
 

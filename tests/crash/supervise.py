@@ -99,7 +99,7 @@ class Call(NamedTuple):
 
     @property
     def mutates(self) -> bool:
-        """Whether it can change a file, a name or what is on the disk: not so an open that neither makes nor empties."""
+        """Whether it can change anything on the disk: not so an open that neither makes nor empties a file."""
         return self.name not in ("open", "openat", "openat2") or bool(self.flags & (os.O_CREAT | os.O_TRUNC))
 
 
@@ -182,14 +182,22 @@ def run(
 
 
 def plain(
-    program: Program, *, env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None, output: Optional[str] = None
+    program: Program,
+    *,
+    env: Optional[Mapping[str, str]] = None,
+    cwd: Optional[str] = None,
+    output: Optional[str] = None,
 ) -> int:
     """The same without looking: run to the end of the first process; returns its exit code, or minus a signal."""
     return os.waitstatus_to_exitcode(os.waitpid(start(program, env=env, cwd=cwd, output=output), 0)[1])
 
 
 def start(
-    program: Program, *, env: Optional[Mapping[str, str]] = None, cwd: Optional[str] = None, output: Optional[str] = None
+    program: Program,
+    *,
+    env: Optional[Mapping[str, str]] = None,
+    cwd: Optional[str] = None,
+    output: Optional[str] = None,
 ) -> int:
     """Start it, in a session of its own, and return its pid."""
     pid = os.fork()
@@ -285,7 +293,9 @@ class _Tree:
 
     def _living(self) -> list[int]:
         parents = _parents()
-        roots = {self._first} | {pid for pid, (up, _) in parents.items() if up == os.getpid() and pid not in self._before}
+        roots = {self._first} | {
+            pid for pid, (up, _) in parents.items() if up == os.getpid() and pid not in self._before
+        }
         found = set(roots)
         while True:
             more = {pid for pid, (up, _) in parents.items() if up in found} - found
@@ -330,11 +340,10 @@ def _children(pid: int) -> list[int]:
 
 def _group_of(thread: int) -> int:
     """The process that a thread belongs to; 0 if it has gone."""
-    with contextlib.suppress(OSError):
-        with open(f"/proc/{thread}/status", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("Tgid:"):
-                    return int(line.split()[1])
+    with contextlib.suppress(OSError), open(f"/proc/{thread}/status", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("Tgid:"):
+                return int(line.split()[1])
     return 0
 
 
@@ -421,7 +430,11 @@ def _filter() -> bytes:
     ]
     for name, number in _numbers().items():
         if name in _OPENS:
-            ops += [op(equal, 0, 4, number), op(load, 0, 0, 16 + 8 * _OPENS[name]), op(any_bit, 0, 1, _FOR_WRITING)]
+            ops += [
+                op(equal, 0, 4, number),
+                op(load, 0, 0, 16 + 8 * _OPENS[name]),
+                op(any_bit, 0, 1, _FOR_WRITING),
+            ]
             ops += [op(answer, 0, 0, _USER_NOTIF), op(answer, 0, 0, _ALLOW)]
         else:
             ops += [op(equal, 0, 1, number), op(answer, 0, 0, _USER_NOTIF)]

@@ -14,7 +14,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Optional
 
-from tests.crash import errors, kills, mutants, pinned, stage, strangers, supervise, worlds
+from tests.crash import (
+    errors,
+    fulldisk,
+    images,
+    kills,
+    mutants,
+    pinned,
+    powercut,
+    pushes,
+    stage,
+    strangers,
+    supervise,
+    together,
+    worlds,
+)
 from tests.crash.pinned import Plant
 from tests.crash.stage import Base, Outcome, Point
 
@@ -27,11 +41,12 @@ class Summary(NamedTuple):
     violations: list[Outcome]
     seconds: float
     notes: dict[str, int]  # what was seen, how often
+    skipped: str = ""  # why it did not run
 
     @property
     def red(self) -> bool:
         """Whether something is wrong: a sweep without points proves nothing."""
-        return bool(self.violations) or not self.points
+        return bool(self.violations) or not (self.points or self.skipped)
 
 
 class Plan(NamedTuple):
@@ -40,6 +55,8 @@ class Plan(NamedTuple):
     points: Callable[[Base, int], list[Point]]
     one: Callable[[Base, Point, Optional[Plant]], Outcome]
     every: int  # which part of the points CI runs: every n-th
+    unavailable: Callable[[], str] = lambda: ""  # why it cannot run here
+    remote: bool = False  # whether its template is a clone of something
 
 
 def _kill(mode: str, every: int, count: Optional[int] = None) -> Plan:
@@ -57,6 +74,7 @@ PLANS: dict[str, Plan] = {
     "kill-beside": _kill("beside", 50),
     "kill-double": _kill("double", 20, 600),
     "kill-wide": _kill("wide", 40),
+    "kill-recovery": Plan(lambda base, seed: kills.recovery_points(base, seed), kills.one, 60),
     "error-enospc": _error("enospc", "one", 30),
     "error-eio": _error("eio", "one", 30),
     "error-erofs": _error("erofs", "one", 40),
@@ -64,14 +82,26 @@ PLANS: dict[str, Plan] = {
     "error-eintr": _error("eintr", "one", 40),
     "error-full": _error("enospc", "full", 60),
     "error-dead": _error("eio", "dead", 60),
+    "full-disk": Plan(fulldisk.points, fulldisk.one, 11, fulldisk.unavailable),
+    "push-caller": Plan(lambda base, _: pushes.points(base, "caller"), pushes.one, 15, remote=True),
+    "push-parent": Plan(lambda base, _: pushes.points(base, "parent"), pushes.one, 15, remote=True),
     "bystander": Plan(strangers.bystander_points, strangers.bystander, 40),
+    "together": Plan(together.points, together.one, 20),
     "torn": Plan(strangers.torn_points, strangers.torn, 4),
+}
+
+
+# Those whose points are disks, not calls: they record runs of their own.
+DISKS: dict[str, Callable[[bool, int], powercut.Outcomes]] = {
+    "power-cut": powercut.all_parts,
+    "power-mutants": powercut.all_mutants,
+    "images": images.all_systems,
 }
 
 
 def names() -> list[str]:
     """The names of all sweeps, in the order in which they run."""
-    return [*PLANS, "mutants"]
+    return [*PLANS, *DISKS, "mutants"]
 
 
 def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int) -> int:
@@ -86,6 +116,8 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int) -> int:
         for name in chosen:
             if name == "mutants":
                 summary = planted(seed, jobs)
+            elif name in DISKS:
+                summary = Summary(name, *DISKS[name](quick, jobs))
             else:
                 summary = sweep(base, name, quick, seed, jobs, say=_say)
             red += summary.red
@@ -96,29 +128,51 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int) -> int:
 
 
 @contextlib.contextmanager
-def template(plant: Optional[Plant] = None) -> Iterator[Base]:
+def template(plant: Optional[Plant] = None, *, remote: bool = False) -> Iterator[Base]:
     """A template to sweep over, gone afterwards. With a planted bug its ending is not to be relied on."""
     pinned.preload()
     with tempfile.TemporaryDirectory(prefix="gitstate-crash-", dir=worlds.scratch() or None) as folder:
-        yield stage.prepare(folder, plant=plant)
+        yield stage.prepare(folder, remote=remote, plant=plant)
 
 
 def sweep(
-    base: Base, name: str, quick: bool, seed: int, jobs: int = 0, say: Callable[[Outcome], None] = lambda _: None
+    base: Base,
+    name: str,
+    quick: bool,
+    seed: int,
+    jobs: int = 0,
+    say: Callable[[Outcome], None] = lambda _: None,
 ) -> Summary:
     """Run one sweep over a template."""
+    plan = PLANS[name]
+    if why := plan.unavailable():
+        return Summary(name, 0, [], 0.0, {}, why)
+    if plan.remote:
+        with template(remote=True) as shared:
+            return _sweep(shared, name, quick, seed, jobs, say)
+    return _sweep(base, name, quick, seed, jobs, say)
+
+
+def _sweep(
+    base: Base, name: str, quick: bool, seed: int, jobs: int, say: Callable[[Outcome], None]
+) -> Summary:
     plan = PLANS[name]
     points = plan.points(base, seed)
     if quick:
         # One of each `every` in a row, so that the sample reaches into every part of a run.
         rng = random.Random(seed)
-        points = [points[min(n + rng.randrange(plan.every), len(points) - 1)] for n in range(0, len(points), plan.every)]
+        points = [
+            points[min(n + rng.randrange(plan.every), len(points) - 1)]
+            for n in range(0, len(points), plan.every)
+        ]
     return run(name, functools.partial(_safely, plan.one, base), points, jobs, say)
 
 
 def planted(seed: int, jobs: int = 0, chosen: Iterable[str] = ()) -> Summary:
     """Plant each bug in turn; a violation is one that its sweep does not find."""
-    points = [Point("mutant", (n, seed)) for n, name in enumerate(mutants.MUTANTS) if name in chosen or not chosen]
+    points = [
+        Point("mutant", (n, seed)) for n, name in enumerate(mutants.MUTANTS) if name in chosen or not chosen
+    ]
     return run("mutants", _found, points, jobs, say=_say)
 
 
@@ -136,7 +190,10 @@ def _found(point: Point) -> Outcome:
             outcome = plan.one(base._replace(calls=mutated.calls), where, mutant.plant)
             tried += outcome.reached
             if outcome.bad:
-                print(f"  {name}: {mutant.sweep} finds it at {outcome.where}: {outcome.bad[0][:150]}", flush=True)
+                print(
+                    f"  {name}: {mutant.sweep} finds it at {outcome.where}: {outcome.bad[0][:150]}",
+                    flush=True,
+                )
                 return Outcome(point, name, [], note=f"found by {mutant.sweep}")
     return Outcome(point, name, [f"{mutant.sweep} did not find {name} at {tried} points"])
 
@@ -186,6 +243,9 @@ def _say(outcome: Outcome) -> None:
 
 
 def _end(summary: Summary) -> None:
+    if summary.skipped:
+        print(f"SKIPPED {summary.name}: {summary.skipped}.", flush=True)
+        return
     notes = "".join(f"; {count} {note}" for note, count in sorted(summary.notes.items()))
     print(
         f"{'RED' if summary.red else 'ok ':<4}{summary.name:<14} {summary.points:>5} points, "

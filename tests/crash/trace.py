@@ -22,7 +22,9 @@ _HARMLESS = ("chmod", "fchmod", "fchmodat", "utime", "utimes", "utimensat", "syn
 class Op(NamedTuple):
     """One operation. Whether it succeeds is for the model of the disk to decide: it is read before it runs."""
 
-    kind: str  # create trunc write link rename unlink rmdir mkdir sync syncfs; say: it was heard, see `record`
+    kind: (
+        str  # create trunc write link rename unlink rmdir mkdir sync syncfs; say: it was heard, see `record`
+    )
     path: str  # relative to the root; "" is the root itself
     other: str = ""  # the new name of a link or rename
     offset: Optional[int] = 0  # None: the end of the file
@@ -66,9 +68,7 @@ def record(
             if before is not None:
                 before(op)
 
-    done = supervise.run(
-        program, [root, *heard], decide, env=env, cwd=cwd, output=output, timeout=timeout
-    )
+    done = supervise.run(program, [root, *heard], decide, env=env, cwd=cwd, output=output, timeout=timeout)
     return Recording(ops, done.code)
 
 

@@ -97,7 +97,12 @@ class World(NamedTuple):
     def git(self, *args: str, cwd: str = "", stdin: bytes = b"", check: bool = True) -> bytes:
         """The user's own git; its standard output."""
         done = subprocess.run(
-            ("git", *args), cwd=cwd or self.repo, env={**self.environment, **GIT}, input=stdin, capture_output=True, check=False
+            ("git", *args),
+            cwd=cwd or self.repo,
+            env={**self.environment, **GIT},
+            input=stdin,
+            capture_output=True,
+            check=False,
         )
         if check and done.returncode:
             raise RuntimeError(f"git {args}: {done.stderr.decode()}")

@@ -99,12 +99,21 @@ def test_p2_stale_names_what_moved_and_only_for_the_works_concerned(wide: World,
     if what == "several at once":
         assert {name: states[name] for name in works} == dict.fromkeys(works, f"pending stale {components}")
         return
-    assert states == {name: f"pending stale {components}" if name in works else "done exact" for name in EVERY}
+    assert states == {
+        name: f"pending stale {components}" if name in works else "done exact" for name in EVERY
+    }
 
 
 def write_config_otherwise() -> dict[str, str]:
     """The same configuration and plan in block style, other key order, with comments and an anchor's worth."""
-    lines = ["# a comment", "plan: plan.yaml", "vars: {tone: dry}", "model:", "  temperature: 0", "  name: tiny"]
+    lines = [
+        "# a comment",
+        "plan: plan.yaml",
+        "vars: {tone: dry}",
+        "model:",
+        "  temperature: 0",
+        "  name: tiny",
+    ]
     lines += ["stages:"]
     for name, stage in STAGES.items():
         lines.append(f"  {name}:  # {name}")

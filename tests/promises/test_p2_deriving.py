@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -190,7 +191,7 @@ def test_p2_a_stale_output_may_be_accepted_by_component(finished: World) -> None
     nothing_more_is_paid(finished, "two")
 
 
-# --- several outputs ------------------------------------------------------------------------------------------
+# --- several outputs -------------------------------------------------------------------------------------
 
 PAIR = {"article": {**ARTICLE, "output": ["out/{slug}.md", "out/{slug}.json"]}}
 
@@ -225,7 +226,7 @@ def test_p2_one_deleted_output_of_two_is_missing_and_restored_free(paired: World
     assert paired.a.states() == {"one/article": "done exact"}
 
 
-# --- local state ----------------------------------------------------------------------------------------------
+# --- local state -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -268,6 +269,4 @@ def test_p2_deleting_or_damaging_local_state_changes_no_answer(motley: World) ->
 
 def answer_to(prompt: str) -> str:
     """What the provider answers to a prompt."""
-    import hashlib
-
     return hashlib.sha256(prompt.encode()).hexdigest()[:16]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,9 @@ ANOTHER = {
 def motley(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A shared world with works in as many states as possible; nobody changes it."""
     files = {"assets/logo.bin": "\r\nkeep\r\n", ".gitattributes": "*.bin -text\n"}
-    world = World(tmp_path_factory.mktemp("motley"), stages=CHAIN, items=SLUGS, files=files, remote=True, **TOP)
+    world = World(
+        tmp_path_factory.mktemp("motley"), stages=CHAIN, items=SLUGS, files=files, remote=True, **TOP
+    )
     world.tell("five", answer="")
     world.a.run("-j", "2", "one", "zwei", "tri/drei", "Ünïcödé", "five", code=1)
     world.a.git("rm", "-q", "out/zwei.md")
@@ -41,9 +42,9 @@ def text(motley: World) -> str:
 
 
 @pytest.fixture
-def other(motley: World, tmp_path: Path) -> Iterator[Clone]:
+def other(motley: World, tmp_path: Path) -> Clone:
     """Another clone, in a deep folder with an awkward name."""
-    yield fetch_clone(motley, tmp_path / "an other plâce" / "deep" / "b")
+    return fetch_clone(motley, tmp_path / "an other plâce" / "deep" / "b")
 
 
 def fetch_clone(world: World, path: Path, *options: str) -> Clone:
@@ -121,7 +122,9 @@ def test_p3_a_deleted_cache_means_nothing(other: Clone, text: str) -> None:
 
 
 @pytest.mark.parametrize("fanout", [(), (2,), (2, 2)], ids=["flat", "2/38", "2/2/36"])
-def test_p3_the_shape_of_the_notes_tree_means_nothing(other: Clone, text: str, fanout: tuple[int, ...]) -> None:
+def test_p3_the_shape_of_the_notes_tree_means_nothing(
+    other: Clone, text: str, fanout: tuple[int, ...]
+) -> None:
     shape_notes(other, fanout)
     assert other.plan_text() == text
     other.forget_state()
@@ -163,7 +166,7 @@ def test_p3_the_order_in_which_receipts_came_means_nothing(tmp_path: Path) -> No
     assert world.a.plan_text() == other.plan_text()
 
 
-# --- the format itself ----------------------------------------------------------------------------------------
+# --- the format itself -----------------------------------------------------------------------------------
 
 
 def test_p3_the_format_is_as_the_design_says(motley: World, text: str) -> None:

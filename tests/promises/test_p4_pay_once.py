@@ -82,12 +82,15 @@ def resume(undisturbed: Undisturbed, world: World, safe: set[str]) -> None:
     assert sum(world.paid().values()) <= len(works) + len(lost)
 
 
-# --- a sweep over the whole run -------------------------------------------------------------------------------
+# --- a sweep over the whole run --------------------------------------------------------------------------
 
 MOMENTS = [
     *[("asked", number, 0.0) for number in range(1, 5)],
     *[("answered", number, 0.0) for number in range(1, 5)],
-    *[("answered", 1, delay / 1000) for delay in (2, 4, 6, 8, 10, 12, 15, 18, 21, 25, 29, 34, 40, 48, 56, 65, 80)],
+    *[
+        ("answered", 1, delay / 1000)
+        for delay in (2, 4, 6, 8, 10, 12, 15, 18, 21, 25, 29, 34, 40, 48, 56, 65, 80)
+    ],
 ]
 
 
@@ -135,7 +138,9 @@ def test_p4_killed_at_a_step_of_recording_the_next_run_goes_on_from_there(
     resume(undisturbed, world, safe)
 
 
-@pytest.mark.parametrize("point", ["the response is spooled", "an output is in its place", "the notes have moved"])
+@pytest.mark.parametrize(
+    "point", ["the response is spooled", "an output is in its place", "the notes have moved"]
+)
 def test_p4_a_recovery_that_is_killed_too_costs_nothing(
     undisturbed: Undisturbed, tmp_path: Path, point: str
 ) -> None:
@@ -168,7 +173,7 @@ def test_p4_a_runner_killed_by_its_own_provider_knows_that_the_outcome_is_lost(t
     assert len(keys) == 1  # so that the provider itself can tell that it was asked for the same thing
 
 
-# --- two at once ----------------------------------------------------------------------------------------------
+# --- two at once -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("where", ["the same clone", "another worktree"])
@@ -208,7 +213,7 @@ def test_p4_a_run_may_wait_for_the_other(tmp_path: Path) -> None:
     assert world.paid() == {"one/article": 1, "two/article": 1}
 
 
-# --- interrupted ----------------------------------------------------------------------------------------------
+# --- interrupted -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
@@ -241,7 +246,7 @@ def test_p4_interrupted_while_answers_wait_they_are_recorded_first(tmp_path: Pat
     assert set(world.a.states().values()) == {"done exact"}
 
 
-# --- the disk is full -----------------------------------------------------------------------------------------
+# --- the disk is full ------------------------------------------------------------------------------------
 
 ANSWER = 150_000  # bytes
 

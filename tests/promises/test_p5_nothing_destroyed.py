@@ -168,7 +168,7 @@ def test_p5_one_of_two_outputs_in_the_way_keeps_both_from_being_written(tmp_path
     assert world.a.states() == {"one/article": "done exact"}
 
 
-# --- being told to --------------------------------------------------------------------------------------------
+# --- being told to ---------------------------------------------------------------------------------------
 
 
 def test_p5_redo_wants_a_selection(finished: World) -> None:
@@ -195,7 +195,9 @@ def test_p5_redo_does_again_what_is_done_edited_or_deleted(tmp_path: Path) -> No
     world.a.run("--redo", "one", "two", "three")
     assert world.paid() == {"one/article": 2, "two/article": 2, "three/article": 2, "four/article": 1}
     assert set(world.a.states().values()) == {"done exact"}
-    assert world.a.show("out/two.md", "HEAD~3") == MINE or MINE in world.a.git("log", "-p", "--", "out/two.md")
+    assert world.a.show("out/two.md", "HEAD~3") == MINE or MINE in world.a.git(
+        "log", "-p", "--", "out/two.md"
+    )
     keys = [call.key for call in world.calls() if call.slug == "one"]
     assert len(set(keys)) == 2  # a wanted repetition is another request to the provider
 

@@ -15,7 +15,9 @@ BOTH_DONE = {"one/article": "done exact", "two/article": "done exact"}
 
 def rewrite_notes(clone: Clone, change: Callable[[str, str], str], ref: str = RECEIPTS) -> None:
     """Put other texts into the notes: `change` gets the annotated object and the text."""
-    clone.set_notes({path: change(path.replace("/", ""), text) for path, text in clone.notes(ref).items()}, ref)
+    clone.set_notes(
+        {path: change(path.replace("/", ""), text) for path, text in clone.notes(ref).items()}, ref
+    )
 
 
 def torn(_: str, text: str) -> str:
@@ -40,7 +42,9 @@ def a_field_of_another_type(_: str, text: str) -> str:
 
 def reading(clone: Clone) -> list[Done]:
     """Everything that reads state must stop."""
-    return [clone.gitstate(*command) for command in (("plan",), ("plan", "--json"), ("status",), ("why", "one"))]
+    return [
+        clone.gitstate(*command) for command in (("plan",), ("plan", "--json"), ("status",), ("why", "one"))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +88,9 @@ def test_p6_somebody_elses_remarks_in_the_notes_are_kept_and_mean_nothing(finish
     assert "a remark by hand" in a.git("notes", "--ref=gitstate", "show", blob)
 
 
-@pytest.mark.parametrize("what", ["a blob", "a tree", "an object that is not there", "a tree with a folder only"])
+@pytest.mark.parametrize(
+    "what", ["a blob", "a tree", "an object that is not there", "a tree with a folder only"]
+)
 def test_p6_a_notes_ref_that_points_at_garbage_stops_everything(finished: World, what: str) -> None:
     a = finished.a
     empty = a.git("mktree", stdin="")
@@ -129,7 +135,7 @@ def test_p6_a_corrupt_log_stops_the_run_and_the_way_out_works(tmp_path: Path) ->
     assert world.a.states() == {"one/article": "done exact"}
 
 
-# --- attempts on record ---------------------------------------------------------------------------------------
+# --- attempts on record ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +150,13 @@ def waiting_once(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.mark.parametrize(
     ("step", "damage"),
-    [("intent", "cut"), ("intent", "empty"), ("spooled", "cut"), ("spooled", "garbage"), ("response-1", "cut")],
+    [
+        ("intent", "cut"),
+        ("intent", "empty"),
+        ("spooled", "cut"),
+        ("spooled", "garbage"),
+        ("response-1", "cut"),
+    ],
 )
 def test_p6_a_corrupt_attempt_record_names_the_file_and_the_response_stays(
     waiting_once: World, tmp_path: Path, step: str, damage: str
@@ -174,7 +186,7 @@ def test_p6_a_spooled_response_that_is_gone_is_an_error(waiting_once: World, tmp
     assert len(world.calls()) == 1
 
 
-# --- configuration and plan -----------------------------------------------------------------------------------
+# --- configuration and plan ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -223,7 +235,7 @@ def test_p6_a_plan_file_that_was_deleted_in_the_working_tree_stops_the_run(finis
     assert len(finished.calls()) == 2
 
 
-# --- receipts that are elsewhere ------------------------------------------------------------------------------
+# --- receipts that are elsewhere -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("flags", [(), ("--offline",)], ids=["the remote is away", "--offline"])

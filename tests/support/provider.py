@@ -73,7 +73,9 @@ time.sleep(order.get("sleep", 0))
 if "hang" in order:
     time.sleep(3600)
 said = hashlib.sha256(prompt.encode()).hexdigest()[:16]
-answer = order.get("answer", f"# {os.environ['GITSTATE_SLUG']} {os.environ['GITSTATE_STAGE']}\n\nanswered {said}\n")
+answer = order.get(
+    "answer", f"# {os.environ['GITSTATE_SLUG']} {os.environ['GITSTATE_STAGE']}\n\nanswered {said}\n"
+)
 if "half" in order:
     sys.stdout.write(answer[: len(answer) // 2])
     sys.stdout.flush()

@@ -75,7 +75,9 @@ class World:
         self.a = Clone(self, folder / "a")
         git_init(self.a.path, format)
         self.a.settle_down()
-        self.a.commit({**FILES, **configuration(stages or {"article": ARTICLE}, items, **top), **(files or {})})
+        self.a.commit(
+            {**FILES, **configuration(stages or {"article": ARTICLE}, items, **top), **(files or {})}
+        )
         if remote:
             git_init(self.remote, format, "--bare")
             self.a.git("remote", "add", "origin", self.url)
@@ -218,9 +220,7 @@ class Clone:
         self.git("commit", "-q", "-m", message)
         return self.git("rev-parse", "HEAD")
 
-    def configure(
-        self, stages: Mapping[str, Any], items: Iterable[Any] = ("one", "two"), **top: Any
-    ) -> None:
+    def configure(self, stages: Mapping[str, Any], items: Iterable[Any] = ("one", "two"), **top: Any) -> None:
         """Commit another configuration and plan."""
         self.commit(configuration(stages, items, **top), "Change the plan")
 

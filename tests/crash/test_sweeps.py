@@ -1,0 +1,35 @@
+"""CI's sample of the crash sweeps, planted bugs included. The whole: `python -m tests.crash`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.crash import mutants, supervise, sweeps
+from tests.crash.stage import Base
+
+SEED = 20
+
+pytestmark = pytest.mark.skipif(bool(supervise.available()), reason=f"crash sweeps: {supervise.available()}")
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[Base]:
+    with sweeps.template() as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", list(sweeps.PLANS))
+def test_a_sample_of_the_sweep_finds_nothing(base: Base, name: str) -> None:
+    summary = sweeps.sweep(base, name, quick=True, seed=SEED)
+    if summary.skipped:
+        pytest.skip(summary.skipped)
+    assert not summary.violations, "\n".join(f"{found.where}: {found.bad}" for found in summary.violations)
+    assert summary.points, "a sweep that ran 0 points proves nothing"
+
+
+@pytest.mark.parametrize("name", list(mutants.MUTANTS))
+def test_a_planted_bug_turns_its_sweep_red(name: str) -> None:
+    summary = sweeps.planted(SEED, chosen=[name])
+    assert not summary.violations, summary.violations[0].bad
