@@ -19,6 +19,7 @@ from gitstate.edge.objects import Objects
 from gitstate.edge.repo import Repository, find
 from gitstate.edge.snapshot import View, Watch
 from gitstate.edge.sources import fingerprint, uncommitted
+from gitstate.edge.tips import Tips, tips
 
 CONFIG = "gitstate.yaml"
 
@@ -67,28 +68,26 @@ class Clone:
         )
         return selection._replace(slugs=here)
 
-    def view(self, outputs_from: Optional[str] = None) -> View:
-        """Everything that this clone shows now."""
+    def view(self, outputs_from: Optional[str] = None, at: Optional[Tips] = None) -> View:
+        """Everything that this clone shows now, or showed `at`."""
         running = self._running()
-        return snapshot.read(
-            self.repository, self.git, self.objects, self.config, running=running, outputs_from=outputs_from
-        )
+        return snapshot.read(self.repository, self.git, self.objects, self.config, running, at, outputs_from)
 
     def answer(self, now: datetime) -> Answer:
         """What people are shown; taken from the last answer where nothing that it stands on has changed."""
-        tips = snapshot.tips(self.objects)
-        key = (tuple(tips), self.config)
+        at = tips(self.repository, self.git, self.objects, self.cache)
+        key = (tuple(at), self.config)
         kept = self.cache.load("answer")
         held = lock.is_held(self.repository.state)
         if kept is not None and not held and kept["key"] == key and self._still_holds(kept):
-            return Answer(tips.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
-        view = self.view()
+            return Answer(at.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
+        view = self.view(at=at)
         statuses = each_status(view.plan, view.identity, view.snapshot, now)
         summary = summarise(view.plan, statuses, self.prices(view))
         unknown = view.receipts.unknown + view.log.unknown
-        if not held and view.tips == tips and not any(stage.ttl for stage in view.plan.workflow.stages):
+        if not held and not any(stage.ttl for stage in view.plan.workflow.stages):
             self._keep(key, view, summary, unknown)
-        return Answer(tips.head, view.snapshot.dirty, summary, unknown)
+        return Answer(at.head, view.snapshot.dirty, summary, unknown)
 
     def prices(self, view: View) -> dict[str, Price]:
         """What each stage's works took, by the receipts of `view`: summed up once for each state of them."""
@@ -96,7 +95,9 @@ class Clone:
         if kept is not None and kept[0] == view.tips.receipts:
             return {stage: Price._make(price) for stage, price in kept[1].items()}
         found = prices(view.snapshot.receipts)
-        self.cache.save("prices", (view.tips.receipts, {stage: tuple(price) for stage, price in found.items()}))
+        self.cache.save(
+            "prices", (view.tips.receipts, {stage: tuple(price) for stage, price in found.items()})
+        )
         return found
 
     def _keep(self, key: object, view: View, summary: Summary, unknown: int) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Works handed out beyond those that run: while a group is recorded, the commands must not wait for their next one.
 # Nothing is spent on them before their turn.
 AHEAD = 8
+_WATCH = 0.5  # seconds between looks at the user's index while commands run; one `stat` each
 
 _Answer = tuple[Intent, Optional[Judged], Optional[BaseException]]
 
@@ -155,7 +156,14 @@ class Loop:
 
     def _take(self) -> list[_Answer]:
         """The next answer, and all that wait with it: they are recorded together."""
-        answers = [self._answers.get()]
+        answers: list[_Answer] = []
+        while not answers:
+            try:
+                answers.append(self._answers.get(timeout=_WATCH))
+            except queue.Empty:
+                # A `git commit` of the user's that began before the last record may have put its old index back since,
+                # and the next one would delete our outputs.
+                self.session.recorder.mend()
         while not self._answers.empty():
             answers.append(self._answers.get())
         self._flying -= len(answers)

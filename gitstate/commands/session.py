@@ -31,7 +31,7 @@ from gitstate.edge.keep import keep
 from gitstate.edge.process import Flag, Job, execute
 from gitstate.edge.record import Moved, Record, Recorder
 from gitstate.edge.render import RenderError
-from gitstate.edge.snapshot import View, tips
+from gitstate.edge.snapshot import View
 
 _ROOM = 2.0  # seconds between looks for room on a full disk
 _TRIES = 3  # of spooling an answer on a disk that errs
@@ -111,8 +111,8 @@ class Session:
         if self.switched or (self.checked_out and self.recorder.head() != self.branch):
             self.switched, self.checked_out = True, False
             return False
-        now = tips(self.clone.objects)
-        if self.clone.objects.resolve(self.branch) == self.tip and now.head == self.view.tips.head:
+        head = self.clone.objects.resolve("HEAD^{commit}")
+        if self.clone.objects.resolve(self.branch) == self.tip and head == self.view.tips.head:
             return False
         self.refresh()
         return True

@@ -16,7 +16,6 @@ from gitstate.edge.repo import Repository
 from gitstate.edge.sources import blob_id
 from gitstate.errors import ConfigError, Place, Problem
 
-
 _MANY = 16  # names in one folder from which listing it is cheaper than looking at each: 10 instead of 30 ms for 10,000
 
 

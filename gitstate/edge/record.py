@@ -104,7 +104,7 @@ class Recorder:
         message = self._author.message(record.subject, record.trailers) if record.outputs else b""
         deadline = time.monotonic() + _PATIENCE
         backoff = Backoff()
-        self._mend()
+        self.mend()
         self._index.forget()
         try:
             while True:
@@ -119,7 +119,7 @@ class Recorder:
                     break
                 self._wait(step.moves, error, time.monotonic() > deadline)
                 backoff.wait()
-            self._mend()
+            self.mend()
             self._cover_refs()
             self._objects.barrier()
         except BaseException:
@@ -175,7 +175,7 @@ class Recorder:
             # leave a branch whose outputs the index does not know, and the user's next commit would delete them.
             flush_folder(self._repository.git_dir)
 
-    def _mend(self) -> None:
+    def mend(self) -> None:
         """What the index learned lately, it still knows. Not so important that it may stop anything."""
         with contextlib.suppress(ComeBackLater, GitFailed):
             if self._is_head():
@@ -249,7 +249,7 @@ class Recorder:
 
     def close(self) -> None:
         """End the processes that stay."""
-        self._mend()
+        self.mend()
         self._refs.stop()
         self._filters.close()
 

@@ -33,6 +33,7 @@ from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.repo import LOG, RECEIPTS, Repository
 from gitstate.edge.sources import Sources, Tree, blob_id, match, read_tree, uncommitted
+from gitstate.edge.tips import Tips, tips
 from gitstate.errors import (
     ConfigError,
     CorruptState,
@@ -41,15 +42,6 @@ from gitstate.errors import (
     Problem,
     UsageError,
 )
-
-
-
-class Tips(NamedTuple):
-    """The ids that everything is read from: HEAD's commit, the trees of the receipts and of the log."""
-
-    head: Optional[str]
-    receipts: Optional[str]
-    log: Optional[str]
 
 
 class Notes(NamedTuple):
@@ -87,15 +79,6 @@ class View(NamedTuple):
     watch: Watch
 
 
-def tips(objects: Objects, commit: str = "HEAD") -> Tips:
-    """Where the refs stand now."""
-    return Tips(
-        objects.resolve(f"{commit}^{{commit}}"),
-        objects.resolve(f"{RECEIPTS}^{{tree}}"),
-        objects.resolve(f"{LOG}^{{tree}}"),
-    )
-
-
 def read(
     repository: Repository,
     git: Git,
@@ -112,7 +95,7 @@ def read(
     Raises ConfigError, UsageError (no configuration), CorruptState, NeedsHuman (contents not in this clone).
     """
     cache = Cache(f"{repository.state}/cache")
-    at = at or tips(objects)
+    at = at or tips(repository, git, objects, cache)
     tree = read_tree(git, at.head, len(repository.zero))
     sources = Sources(git, repository, objects, tree)
     plan, digests = read_plan(sources, cache, tree, config)

@@ -1,0 +1,86 @@
+"""Where everything is read from: HEAD, and the receipts and log that this clone has, merged or only fetched.
+
+A plain `git pull` brings the remote's notes into tracking refs; they count from then on, also before a `run` or
+`sync` has merged them into the local ones.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import NamedTuple, Optional
+
+from gitstate.edge import notes
+from gitstate.edge.cache import Cache
+from gitstate.edge.git import Git
+from gitstate.edge.objects import Objects
+from gitstate.edge.repo import LOG, RECEIPTS, TRACKING, Repository
+from gitstate.errors import CorruptState
+
+
+class Tips(NamedTuple):
+    """The ids that everything is read from: HEAD's commit, the trees of the receipts and of the log."""
+
+    head: Optional[str]
+    receipts: Optional[str]
+    log: Optional[str]
+
+
+def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Tips:
+    """What this clone stands on now.
+
+    Raises CorruptState for a notes ref that is there and cannot be read: never taken for "no receipts" (P6).
+    """
+    refs = _refs(git)
+    tracked = {
+        name: [refs[ref] for ref in sorted(refs) if ref.startswith(TRACKING + "/") and ref.endswith(name)]
+        for name in ("/notes", "/notes-log")
+    }
+    for ref in (RECEIPTS, LOG):
+        path = os.path.join(repository.common_dir, *ref.split("/"))
+        if ref not in refs and os.path.exists(path):
+            # (git's own commands that delete or update a ref refuse such a file)
+            log = os.path.join(repository.common_dir, "logs", *ref.split("/"))
+            raise CorruptState(
+                f"{path} does not hold the id of a commit, so the receipts cannot be read.",
+                f"Remove the file and set the ref to the last id that {log} names: git update-ref {ref} ID",
+            )
+    found = {
+        ref: _tree(git, objects, cache, ref, refs.get(ref), tracked[name])
+        for ref, name in ((RECEIPTS, "/notes"), (LOG, "/notes-log"))
+    }
+    return Tips(objects.resolve("HEAD^{commit}"), found[RECEIPTS], found[LOG])
+
+
+def _refs(git: Git) -> dict[str, str]:
+    """The notes refs of this clone, its own and the fetched ones -> commit."""
+    listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", RECEIPTS, LOG, TRACKING)
+    return {ref: oid for oid, _, ref in (line.partition(" ") for line in listed.splitlines())}
+
+
+def _tree(
+    git: Git, objects: Objects, cache: Cache, ref: str, own: Optional[str], fetched: Sequence[str]
+) -> Optional[str]:
+    """The tree with the lines of our own notes and of the fetched ones. Writes objects where both have some."""
+    known = cache.load("unions") or {}
+    tree = objects.resolve(f"{own}^{{tree}}") if own else None
+    if own and tree is None:
+        raise CorruptState(
+            f"{ref} names {own}, which cannot be read here.",
+            f"Look with `git fsck`. To go on with what the remote has: git update-ref -d {ref}, then gitstate sync.",
+        )
+    for commit in fetched:
+        theirs = objects.resolve(f"{commit}^{{tree}}")
+        if theirs is None or theirs == tree:
+            continue
+        merged = known.get((tree, theirs))
+        if merged is None or objects.resolve(merged) is None:
+            if own and not git.run("merge-base", "--is-ancestor", commit, own, check=False).code:
+                merged = tree  # merged before
+            else:
+                merged = notes.union(git, objects, tree, theirs)
+            cache.save(
+                "unions", {**known, (tree, theirs): merged} if len(known) < 8 else {(tree, theirs): merged}
+            )
+        tree = merged
+    return tree
