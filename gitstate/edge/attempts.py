@@ -103,6 +103,8 @@ class Attempts:
                 file.flush()
                 flush(file.fileno())
             files.append([len(data), blake3(data).hexdigest()])
+        # Their names too, and before the one that says they are there: a power cut may keep either alone.
+        flush_folder(self.folder)
         self._write(
             attempt,
             "spooled",

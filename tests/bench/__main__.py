@@ -13,8 +13,8 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from repos import Shelf  # noqa: E402
-from rows import ROWS, Bench, Outcome  # noqa: E402
+from repos import Shelf
+from rows import ROWS, Bench, Outcome
 
 _HEADINGS = Outcome("what", "against", "gitstate", "floor", "figure", "goal")
 
@@ -22,9 +22,13 @@ _HEADINGS = Outcome("what", "against", "gitstate", "floor", "figure", "goal")
 def main() -> int:
     """Measure the chosen rows and print them as they come."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("--only", action="append", choices=ROWS, metavar="ROW", help=f"one of: {', '.join(ROWS)}")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes, for a look; goals are for the whole")
-    parser.add_argument("--repeat", type=int, default=5, metavar="N", help="runs that a median is of (default: 5)")
+    parser.add_argument(
+        "--only", action="append", choices=ROWS, metavar="ROW", help=f"one of: {', '.join(ROWS)}"
+    )
+    parser.add_argument("--quick", action="store_true", help="a tenth of the sizes; goals are for the whole")
+    parser.add_argument(
+        "--repeat", type=int, default=5, metavar="N", help="runs that a median is of (default: 5)"
+    )
     options = parser.parse_args()
     by = 10 if options.quick else 1
     missed = 0
@@ -40,10 +44,8 @@ def main() -> int:
 
 
 def _print(line: Outcome, verdict: str) -> None:
-    print(
-        f"{line.what:<52} {line.against:<40} {line.ours:>12} {line.floor:>12} {line.figure:>10} {line.goal:>10}  {verdict}",
-        flush=True,
-    )
+    names = f"{line.what:<52} {line.against:<40}"
+    print(names, f"{line.ours:>12} {line.floor:>12} {line.figure:>10} {line.goal:>10}  {verdict}", flush=True)
 
 
 if __name__ == "__main__":

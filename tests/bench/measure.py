@@ -42,14 +42,23 @@ def environment() -> dict[str, str]:
     PYTHONDONTWRITEBYTECODE goes too: compiling a checkout's modules each time would be half of what is measured,
     and an installed gitstate never does it.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "GITSTATE_", "PYTHON"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("GIT_", "GITSTATE_", "PYTHON"))
+    }
     return {**kept, **ENVIRONMENT}
 
 
 def cost(command: Sequence[str], folder: str = ".", codes: Sequence[int] = (0,)) -> Cost:
     """Run a command to its end, its output thrown away. Raises RuntimeError for an exit code not in `codes`."""
     process = subprocess.Popen(
-        command, cwd=folder, env=environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command,
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     )
     assert process.stderr is not None
     said = process.stderr.read()
@@ -57,7 +66,9 @@ def cost(command: Sequence[str], folder: str = ".", codes: Sequence[int] = (0,))
     process.returncode = os.waitstatus_to_exitcode(status)
     process.stderr.close()
     if process.returncode not in codes:
-        raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}\n{said.decode(errors='replace')[-4000:]}")
+        raise RuntimeError(
+            f"{' '.join(command)}: exit code {process.returncode}\n{said.decode(errors='replace')[-4000:]}"
+        )
     scale = 1024 * 1024 if sys.platform == "darwin" else 1024
     return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / scale)
 
@@ -71,12 +82,17 @@ def several(commands: Sequence[Sequence[str]], folder: str = ".") -> Cost:
 def from_small_process(command: Sequence[str], folder: str) -> Cost:
     """`cost`, measured by a process that holds next to nothing."""
     done = subprocess.run(
-        (sys.executable, "-S", os.path.abspath(__file__), folder, *command), capture_output=True, text=True, check=True
+        (sys.executable, "-S", os.path.abspath(__file__), folder, *command),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return Cost(*json.loads(done.stdout))
 
 
-def medians(repeat: int, parts: Mapping[str, Do], before: Optional[Callable[[str], None]] = None) -> dict[str, float]:
+def medians(
+    repeat: int, parts: Mapping[str, Do], before: Optional[Callable[[str], None]] = None
+) -> dict[str, float]:
     """The median CPU seconds of each part, taken in turns so that a busy moment hits them all.
 
     `before` is called with a part's name before each of its runs, and is not measured.

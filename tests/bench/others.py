@@ -8,9 +8,8 @@ import os
 import shutil
 import subprocess
 
-from repos import COMMAND, PROMPT, TEMPLATE, item, output, slugs
-
 from measure import environment
+from repos import COMMAND, PROMPT, TEMPLATE, item, output, slugs
 
 
 def _write(folder: str, path: str, data: bytes) -> None:
@@ -46,7 +45,9 @@ def ninja(folder: str, count: int) -> None:
     rule = f"rule make\n  command = {COMMAND} $in > $out\n"
     _write(folder, "build.ninja", (rule + "".join(edges)).encode())
     subprocess.run(("ninja",), cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
-    done = subprocess.run(("ninja", "-n"), cwd=folder, env=environment(), check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ("ninja", "-n"), cwd=folder, env=environment(), check=True, capture_output=True, text=True
+    )
     if "no work to do" not in done.stdout:
         raise RuntimeError(f"ninja still has something to do: {done.stdout[-500:]}")
 
@@ -54,7 +55,11 @@ def ninja(folder: str, count: int) -> None:
 def dvc(folder: str, count: int) -> None:
     """A folder with the plan for DVC, all outputs there and locked. Raises RuntimeError if it sees anything to do."""
     _sources(folder, count)
-    for arguments in (("git", "init", "-q"), ("dvc", "init", "-q"), ("dvc", "config", "core.analytics", "false")):
+    for arguments in (
+        ("git", "init", "-q"),
+        ("dvc", "init", "-q"),
+        ("dvc", "config", "core.analytics", "false"),
+    ):
         subprocess.run(arguments, cwd=folder, env=environment(), check=True, stdout=subprocess.DEVNULL)
     stages, locked = [], []
     for slug in slugs(0, count):
@@ -66,10 +71,14 @@ def dvc(folder: str, count: int) -> None:
             f"    outs:\n    - {_output(slug)}:\n        cache: false\n"
         )
         deps = "".join(_locked(folder, path) for path in sorted(paths))
-        locked.append(f"  {slug}:\n    cmd: {command}\n    deps:\n{deps}    outs:\n{_locked(folder, _output(slug))}")
+        locked.append(
+            f"  {slug}:\n    cmd: {command}\n    deps:\n{deps}    outs:\n{_locked(folder, _output(slug))}"
+        )
     _write(folder, "dvc.yaml", ("stages:\n" + "".join(stages)).encode())
     _write(folder, "dvc.lock", ("schema: '2.0'\nstages:\n" + "".join(locked)).encode())
-    done = subprocess.run(("dvc", "status"), cwd=folder, env=environment(), check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ("dvc", "status"), cwd=folder, env=environment(), check=True, capture_output=True, text=True
+    )
     if "up to date" not in done.stdout:
         raise RuntimeError(f"DVC still has something to do: {done.stdout[:500]}")
 

@@ -14,12 +14,12 @@ import sys
 from collections.abc import Iterable
 from typing import IO
 
+from measure import environment
+
 from gitstate.core.identity import Identity, Sources
 from gitstate.core.plan import Item
 from gitstate.core.receipt import Receipt, encode
 from gitstate.edge.config import read_items, read_workflow
-
-from measure import environment
 
 GITSTATE = (sys.executable, "-m", "gitstate")
 
@@ -71,7 +71,9 @@ def output(slug: str) -> bytes:
 
 def git(folder: str, *arguments: str) -> str:
     """Run git in a folder; its standard output."""
-    done = subprocess.run(("git", *arguments), cwd=folder, env=environment(), check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        ("git", *arguments), cwd=folder, env=environment(), check=True, capture_output=True, text=True
+    )
     return done.stdout.rstrip("\n")
 
 
@@ -110,7 +112,9 @@ def _receipts(files: dict[str, bytes], done: int) -> Iterable[tuple[str, bytes]]
     """(path in the notes tree, note) of the finished works."""
     workflow = read_workflow(files["gitstate.yaml"], "gitstate.yaml")
     items = read_items(workflow.source, files["plan.jsonl"])[:done]
-    identity = Identity(workflow, Sources({path: f"sha1:{_blob(data)}" for path, data in files.items()}, {}, {}))
+    identity = Identity(
+        workflow, Sources({path: f"sha1:{_blob(data)}" for path, data in files.items()}, {}, {})
+    )
     for number, entry in enumerate(items):
         data = output(entry.slug)
         blob = _blob(data)
@@ -126,7 +130,7 @@ def _receipt(identity: Identity, entry: Item, blob: str, number: int) -> Receipt
         slug=entry.slug,
         stage=stage.name,
         attempt=f"20260807T120000-{number:010x}",
-        at="2026-08-07T12:00:00Z",
+        at=f"2026-08-07T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}Z",
         components=manifest.components,
         outputs=((f"out/{entry.fields['shard']}/{entry.slug}.md", blob),),
         extra={

@@ -7,14 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import NamedTuple, Optional
 
 import others
+from measure import Do, cost, environment, from_small_process, medians, several
 from repos import GITSTATE, Shelf, copy, forget, git, item, output, slugs
-
-from measure import cost, environment, from_small_process, medians, several
 
 
 class Outcome(NamedTuple):
@@ -42,7 +41,7 @@ class Bench(NamedTuple):
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1000:,.1f} ms"
+    return f"{seconds * 1000:,.1f} ms" if seconds >= 0.001 else f"{seconds * 1000:,.3f} ms"
 
 
 def _ratio(what: str, against: str, ours: float, floor: float, goal: float) -> Outcome:
@@ -64,7 +63,10 @@ def version(bench: Bench) -> Iterator[Outcome]:
 
 def hook(bench: Bench) -> Iterator[Outcome]:
     """The pre-commit hook with one output staged."""
-    what, against = f"pre-commit hook, 1 staged of {bench.middle:,}", "import yaml, blake3 + git diff --cached"
+    what, against = (
+        f"pre-commit hook, 1 staged of {bench.middle:,}",
+        "import yaml, blake3 + git diff --cached",
+    )
     if find_spec("gitstate.commands.hook") is None:
         yield Outcome(what, against, note="skipped: this checkout has no hook yet")
         return
@@ -121,9 +123,9 @@ def cold(bench: Bench) -> Iterator[Outcome]:
         what = f"plan without any cache, {size:,} done"
         yield _ratio(what, "ls-tree HEAD and notes, cat-file notes", found["ours"], found["floor"], 5)
     growth = each[1] / each[0]
-    yield Outcome(
-        "the same, a work", f"itself at {bench.middle:,}", *map(_ms, reversed(each)), f"{growth:.2f} x", "<= 1.25 x", growth <= 1.25
-    )
+    ours, floor = _ms(each[1]), _ms(each[0])
+    against = f"itself at {bench.middle:,}"
+    yield Outcome("the same, a work", against, ours, floor, f"{growth:.2f} x", "<= 1.25 x", growth <= 1.25)
 
 
 def edited(bench: Bench) -> Iterator[Outcome]:
@@ -145,7 +147,9 @@ def edited(bench: Bench) -> Iterator[Outcome]:
 
     try:
         found = medians(
-            bench.repeat, {"floor": lambda: cost(("ninja", "-n"), folder), "ours": _plan(repository)}, before=edit
+            bench.repeat,
+            {"floor": lambda: cost(("ninja", "-n"), folder), "ours": _plan(repository)},
+            before=edit,
         )
     finally:
         git(repository, "reset", "-q", "--hard")
@@ -161,7 +165,9 @@ def dvc(bench: Bench) -> Iterator[Outcome]:
     repository, folder = bench.shelf(bench.small), bench.shelf.scratch("dvc")
     others.dvc(folder, bench.small)
     cost((*GITSTATE, "plan"), repository)
-    found = medians(bench.repeat, {"floor": lambda: cost(("dvc", "status"), folder), "ours": _plan(repository)})
+    found = medians(
+        bench.repeat, {"floor": lambda: cost(("dvc", "status"), folder), "ours": _plan(repository)}
+    )
     yield _ratio(what, against, found["ours"], found["floor"], 1 / 25)
 
 
@@ -197,7 +203,13 @@ def run(bench: Bench) -> Iterator[Outcome]:
         more = (each["ours"] - each["floor"]) * 1000
         what = f"run -j {jobs}, {bench.works:,} works into {size:,}, a work"
         yield Outcome(
-            what, "plain loop", _ms(each["ours"]), _ms(each["floor"]), f"+ {more:.1f} ms", f"<= {goal} ms", more <= goal
+            what,
+            "plain loop",
+            _ms(each["ours"]),
+            _ms(each["floor"]),
+            f"+ {more:.1f} ms",
+            f"<= {goal} ms",
+            more <= goal,
         )
 
 
@@ -239,7 +251,7 @@ def memory(bench: Bench) -> Iterator[Outcome]:
         yield Outcome(what, "", f"{peak:.0f} MB", "", f"{peak:.0f} MB", "<= 300 MB", peak <= 300)
 
 
-def _plan(repository: str) -> Callable[[], object]:
+def _plan(repository: str) -> Do:
     return lambda: cost((*GITSTATE, "plan"), repository)
 
 

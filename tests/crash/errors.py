@@ -60,13 +60,10 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
         # What was answered whole may not be paid for again; what was under way, or was refused its answer, may.
         left = invariants.look(world)
         arrived = set(world.answered()) - ({*left.asked} - left.spooled if point.mode == "dead" else set())
-        again = (
-            frozenset(work for work in world.works() if work not in arrived)
-            if ours
-            else frozenset(world.works())
-        )
-        crash = left._replace(asked=set(again), spooled=left.spooled | (arrived if ours else set()))
-        arguments = (*SERIAL, "--retry-failed") if result.code == 1 else SERIAL
+        arrived = arrived if ours else set()
+        crash = left._replace(asked=set(world.works()) - arrived, spooled=arrived)
+        # (where much is refused, a command's failure may have been left for the next run to record)
+        arguments = (*SERIAL, "--retry-failed") if result.code == 1 or point.mode != "one" else SERIAL
         bad += stage.finish(arguments, [crash], start=8)
         where = (
             f"{stage.words(result.hit)} by {who or '?'}, {errno.errorcode[point.errno]}, exit {result.code}"

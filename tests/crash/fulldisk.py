@@ -85,7 +85,7 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
         again = set(world.works()) - set(world.answered()) | (
             left.asked - left.spooled if waited and code else set()
         )
-        crash = left._replace(asked=again, spooled=left.spooled | (set(world.answered()) - again))
+        crash = left._replace(asked=again, spooled=set(world.answered()) - again)
         bad += stage.finish((*SERIAL, "--retry-failed"), [crash], start=8)
         return Outcome(
             point,

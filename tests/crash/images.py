@@ -46,6 +46,9 @@ SYSTEMS = {
 }
 
 
+_TICK = 50_000_000  # nanoseconds; time stamps of files are coarser than the clock
+
+
 class Swept(NamedTuple):
     """What came of one file system."""
 
@@ -82,11 +85,16 @@ def sweep(system: str, folder: str, stride: int = 1, plant: Optional[Callable[[]
     image = _image(folder, system)
     shots: list[tuple[int, str]] = []  # (calls that were made, copy)
     seen: dict[bytes, int] = {}  # digest -> its place in `shots`
-    count = cuts = 0
+    count = cuts = quiet = latest = 0
 
     def shoot() -> None:
-        nonlocal cuts
+        nonlocal cuts, quiet, latest
         cuts += 1
+        written, now = os.stat(image).st_mtime_ns, time.time_ns()
+        if written == quiet:
+            shots[latest] = (count, shots[latest][1])  # nothing has reached the disk since the last copy
+            return
+        quiet = written if now - written > _TICK else 0
         copy = os.path.join(folder, f"shot{count}")
         key = _copy(image, copy)
         if key in seen:
@@ -96,6 +104,7 @@ def sweep(system: str, folder: str, stride: int = 1, plant: Optional[Callable[[]
         else:
             seen[key] = len(shots)
             shots.append((count, copy))
+        latest = seen[key]
 
     def held(op: Op) -> None:
         nonlocal count
@@ -107,7 +116,7 @@ def sweep(system: str, folder: str, stride: int = 1, plant: Optional[Callable[[]
     with _mounted(image, system, world.repo):
         shutil.copytree(before, world.repo, symlinks=True, dirs_exist_ok=True)
         os.sync()
-        traced = trace_run(f"images-{system}", world, plant, before=held)
+        traced = trace_run(f"images-{system}", world, plant, before=held, timeout=1800.0)
         shoot()
     bad = []
     for calls, copy in shots:

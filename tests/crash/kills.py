@@ -98,8 +98,12 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
             where.append(stage.words(result.hit))
             crashes.append(invariants.look(stage.world))
             bad += [f"right after it: {line}" for line in invariants.after_crash(stage.world)]
+            if result.code == 1:
+                # The paid command was what died: its work failed, and is to be done again because somebody says so.
+                arguments = (*arguments, "--retry-failed")
+                crashes[-1] = crashes[-1]._replace(asked=set(stage.world.works()))
         if crashes:
-            bad += stage.finish(SERIAL, crashes, start=8)
+            bad += stage.finish(arguments if point.mode == "caller" else SERIAL, crashes, start=8)
         return Outcome(point, " then ".join(where), bad, bool(crashes))
 
 

@@ -47,6 +47,15 @@ def test_p4_a_spooled_response_is_on_the_disk_by_name_with_all_its_bytes(traced:
 
 
 @needs_seccomp
+def test_what_says_that_a_response_came_is_never_without_the_response(traced: Traced) -> None:
+    at = first(traced, "rename", "2.spooled") + 1
+    for draw in range(60):
+        left = traced.replay.cut(at, "any", f"{draw}")
+        names = {path.rpartition("0001000002.")[2] for path in left if "0001000002." in path}
+        assert "spooled" not in names or {"response-1", "response-2"} <= names
+
+
+@needs_seccomp
 def test_the_index_is_on_the_disk_under_its_name_before_a_ref_moves(traced: Traced) -> None:
     # Else a cut may keep the branch's new name and lose the index's, and the user's next commit deletes the outputs.
     at = first(traced, "rename", ".git/refs/heads/main")

@@ -119,18 +119,21 @@ class _User:
             "main": [],
             "side": [],
         }  # files, by the branch they were committed on
-        self.staged = ""
+        self.staged: list[str] = []
         self.branch = "main"
         self.count = 0
+        self._idle_until = 0.0
 
     def act(self) -> None:
         """Something a user does."""
         choice = self.rng.random()
+        if time.monotonic() < self._idle_until:
+            return
         self.count += 1
         if choice < 0.35:
             self._commit()
-        elif choice < 0.6:
-            self._stage()
+        elif choice < 0.5:
+            self._stage(f"user/staged-{self.count}.txt")
         elif choice < 0.7:
             self._git("gc", "-q")
         elif choice < 0.8:
@@ -139,19 +142,16 @@ class _User:
             self._switch("side" if self.branch == "main" else "main")
 
     def _commit(self) -> None:
-        name = f"user/{self.branch}-{self.count}.txt"
-        self._write(name)
-        # (with what is staged, as people do)
-        if self._git("add", name) and self._git("commit", "-q", "-m", f"The user's {self.count}"):
-            self.committed[self.branch] += [name, *([self.staged] if self.staged else [])]
-            self.staged = ""
+        """With what is staged, as people do."""
+        self._stage(f"user/{self.branch}-{self.count}.txt")
+        if self.staged and self._git("commit", "-q", "-m", f"The user's {self.count}"):
+            self.committed[self.branch] += self.staged
+            self.staged = []
 
-    def _stage(self) -> None:
-        if not self.staged:
-            name = f"user/staged-{self.count}.txt"
-            self._write(name)
-            if self._git("add", name):
-                self.staged = name
+    def _stage(self, name: str) -> None:
+        self._write(name)
+        if self._git("add", name):
+            self.staged.append(name)
 
     def _switch(self, branch: str) -> None:
         exists = self._git("rev-parse", "-q", "--verify", branch)
@@ -179,8 +179,8 @@ class _User:
                     f"the user's {name} is not on {branch} any more" for name in files if name not in tree
                 ]
         names = self.world.git("diff", "--cached", "--name-only").decode().split()
-        if names != ([self.staged] if self.staged else []):
-            bad.append(f"staged are {names}, and should be {self.staged or 'none'}")
+        if sorted(names) != sorted(self.staged):
+            bad.append(f"staged are {names}, and should be {self.staged}")
         for line in (
             self.world.git("log", "--all", "--format=%s", "--name-status", "--no-renames")
             .decode()
@@ -208,7 +208,10 @@ class _User:
             )
             if not done.returncode:
                 return True
-            if b"lock" not in done.stderr:
+            if b"index.lock" not in done.stderr:
+                # Somebody else's commit came first. Nobody types it again within a moment: until then, and no longer,
+                # the index may lack what the branch has.
+                self._idle_until = time.monotonic() + 2.0
                 return False
             time.sleep(0.02)
         return False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.world import ARTICLE, CHAIN, Clone, World, until
+from tests.support.world import ARTICLE, CHAIN, Clone, World, patiently, until
 
 MINE = "my own words\n"
 
@@ -233,7 +233,9 @@ def test_p5_an_answer_to_inputs_that_have_changed_since_is_kept_and_not_put_in_p
 
 def test_p5_a_command_that_changes_its_own_inputs_is_not_paid_without_end(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one"])
-    world.tell(before="echo and more >> prompts/article.md && git commit -q -m More prompts/article.md")
+    world.tell(
+        before=patiently("echo more >> prompts/article.md && git commit -q -m More prompts/article.md")
+    )
     running = world.a.start("run")
     until(lambda: len(world.calls()) > 5, running)
     ended = running.ended()

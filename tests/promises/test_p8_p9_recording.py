@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.world import RECEIPTS, Clone, World, until
+from tests.support.world import RECEIPTS, Clone, World, patiently, until
 
 
 def changed(a: Clone, commit: str) -> set[str]:
@@ -100,7 +100,7 @@ def test_p9_the_stash_and_other_branches_are_not_touched(tmp_path: Path) -> None
 
 def test_p9_a_users_commits_in_the_middle_of_a_run_stay(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two", "three"], files={"notes.txt": "0\n"})
-    world.tell(before="date +%N >> notes.txt && git commit -q -m Mine notes.txt")
+    world.tell(before=patiently("date +%N >> notes.txt && git commit -q -m Mine notes.txt"))
     world.a.run("-j", "1")
     mine = world.a.git("log", "--format=%H", "--grep=^Mine").split()
     assert len(mine) == 3
@@ -112,7 +112,7 @@ def test_p9_a_users_commits_in_the_middle_of_a_run_stay(tmp_path: Path) -> None:
 
 def test_p9_a_users_commit_that_takes_everything_along_loses_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two", "three"])
-    world.tell("two", before="echo x > notes.txt && git add -A && git commit -q -m Mine")
+    world.tell("two", before=patiently("date > notes.txt && git add -A && git commit -q -m Mine"))
     world.a.run()
     assert world.a.files() >= {"out/one.md", "out/two.md", "out/three.md", "notes.txt"}
     assert set(world.a.states().values()) == {"done exact"}
@@ -124,7 +124,7 @@ def test_p9_a_users_change_of_the_prompt_in_the_middle_of_a_run_makes_stale_what
 ) -> None:
     world = World(tmp_path, items=["one", "two"])
     change = "echo 'Another for {{ slug }}.' > prompts/article.md && git commit -q -m Mine prompts/article.md"
-    world.tell("two", before=change, once=True)
+    world.tell("two", before=patiently(change), once=True)
     world.a.run("--limit", "2")
     assert world.a.states()["one/article"] == "pending stale prompt"
     world.a.run()

@@ -380,6 +380,11 @@ def git_init(path: Path, format: str = "sha1", *options: str) -> None:
     subprocess.run(arguments, check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull})
 
 
+def patiently(command: str) -> str:
+    """A shell command that is tried again while gitstate holds git's locks, as a person would."""
+    return f"for try in $(seq 100); do ({command}) && exit 0; sleep 0.05; done; exit 1"
+
+
 def until(condition: Callable[[], object], running: Running | None = None) -> bool:
     """Wait for a condition by looking at it again and again. False where `running` ended before it held."""
     deadline = time.monotonic() + PATIENCE
