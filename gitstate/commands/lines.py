@@ -1,18 +1,27 @@
-"""Writing lines into the notes without touching a branch, and what every line says: when, who, which attempt."""
+"""The lines that go into the notes, from what happened; and writing them without touching a branch."""
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from secrets import token_hex
+from typing import Any
 
 from gitstate.commands.clone import Clone, utc_now
+from gitstate.commands.judging import Judged
+from gitstate.core.identity import Manifest
+from gitstate.core.receipt import LogLine, Receipt
+from gitstate.core.redact import is_secret_name, redact
+from gitstate.core.verdict import Failed
+from gitstate.edge.attempts import Intent
+from gitstate.edge.objects import Objects
 from gitstate.edge.record import Record, Recorder
 
 
 def new_attempt() -> str:
     """A fresh attempt id: when, and 40 random bits."""
-    return f"{utc_now():%Y%m%dT%H%M%S}-{secrets.token_hex(5)}"
+    return f"{utc_now():%Y%m%dT%H%M%S}-{token_hex(5)}"
 
 
 def stamp() -> str:
@@ -23,6 +32,52 @@ def stamp() -> str:
 def who(clone: Clone) -> str:
     """Name and address of the user, as git knows them. Raises UsageError where it does not."""
     return clone.git.text("var", "GIT_COMMITTER_IDENT").rpartition(">")[0] + ">"
+
+
+def receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str]) -> Receipt:
+    """The receipt of a response that passed; `ignored` are the components that its stage leaves out."""
+    intent = judged.intent
+    extra: dict[str, Any] = {"seconds": judged.seconds, **judged.facts, "checks": list(judged.checks)}
+    if ignored:
+        extra["ignored"] = list(ignored)
+    return Receipt(
+        work=intent.work,
+        kind="done",
+        slug=intent.slug,
+        stage=intent.stage,
+        attempt=intent.attempt,
+        at=judged.at,
+        components=intent.components,
+        outputs=tuple(zip(intent.outputs, blobs)),
+        scheme=intent.scheme,
+        extra=extra,
+    )
+
+
+def verdict_line(judged: Judged, failed: Failed) -> LogLine:
+    """The log's line on a response that did not pass. Others will read it, so it holds no secrets."""
+    intent = judged.intent
+    secrets = [value for name, value in os.environ.items() if is_secret_name(name)]
+    extra = {
+        "category": failed.category,
+        "rule": failed.kind,
+        "evidence": redact(failed.evidence, secrets),
+        "seconds": judged.seconds,
+        **judged.facts,
+    }
+    at = judged.at or stamp()
+    return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
+
+
+def lost_line(objects: Objects, intent: Intent) -> tuple[str, LogLine]:
+    """The log's line on an attempt that ended without an answer, and the object that it goes on."""
+    line = LogLine(intent.work, "lost", intent.slug, intent.stage, intent.attempt, intent.at)
+    return manifest_blob(objects, intent), line
+
+
+def manifest_blob(objects: Objects, intent: Intent) -> str:
+    """The object that the log's lines on an attempt's work hang on."""
+    return objects.oid("blob", Manifest(intent.components, intent.scheme).encoded)
 
 
 def add_lines(

@@ -8,9 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional
 
 from gitstate import show
+from gitstate.commands.judging import Judged
 from gitstate.commands.progress import Progress
 from gitstate.commands.restore import restore
-from gitstate.commands.session import Judged, Session, Settled
+from gitstate.commands.session import Session, Settled
 from gitstate.commands.syncing import Syncing
 from gitstate.core.derive import Status
 from gitstate.core.identity import work_id

@@ -7,7 +7,9 @@ import os
 import shutil
 
 from gitstate import show
-from gitstate.commands.session import Judged, Session, Settled, lost_line
+from gitstate.commands.judging import Judged
+from gitstate.commands.lines import lost_line
+from gitstate.commands.session import Session, Settled
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
 from gitstate.edge.attempts import Attempt
@@ -27,7 +29,7 @@ def recover(session: Session) -> list[Settled]:
         if attempt.spooled is not None:
             spooled.append(session.judge(attempt.intent, attempt.spooled))
         elif not session.on_record(attempt.intent):
-            lost.append(lost_line(session, attempt.intent))
+            lost.append(lost_line(session.clone.objects, attempt.intent))
     if lost:
         session.record({}, (), lost, [])
     unknown = {line.attempt for _, line in lost}

@@ -23,14 +23,16 @@ from gitstate.commands.status import LAST_RUN
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target
 from gitstate.core import schedule, select
+from gitstate.core.check import schema_problem
 from gitstate.core.derive import Status
 from gitstate.core.material import stage_sources
 from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.edge.git import Git
+from gitstate.edge.jobs import schema_of
 from gitstate.edge.protect import check_outputs
-from gitstate.errors import NeedsHuman, UsageError
+from gitstate.errors import ConfigError, NeedsHuman, Place, Problem, UsageError
 
 
 class Options(NamedTuple):
@@ -122,8 +124,7 @@ def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkK
         )
     if view.snapshot.dirty:
         view.sources.store(view.snapshot.dirty)
-    for stage in workflow.stages:
-        session.jobs.prepare(stage, stage_sources(view.identity, stage))
+    _prepare(session)
     statuses = list(session.statuses.values())
     chosen = (
         _saved(options.plan, session, statuses)
@@ -136,6 +137,22 @@ def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkK
     agenda = schedule.agenda(workflow, chosen, redo=redo, retry_failed=options.retry_failed)
     check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
     return agenda, redo
+
+
+def _prepare(session: Session) -> None:
+    """Compile and parse all that the stages use, so that what is broken is known before anything is paid."""
+    view = session.view
+    for stage in view.plan.workflow.stages:
+        session.jobs.prepare(stage, stage_sources(view.identity, stage))
+        if path := stage.check.json_schema:
+            try:
+                problem = schema_problem(schema_of(view.sources.text(path)))
+            except ValueError as error:
+                problem = f"It is not JSON: {error}."
+            if problem:
+                raise ConfigError(
+                    [Problem(Place(path), problem, "It judges what is paid for: mend it first.")]
+                )
 
 
 def _saved(path: str, session: Session, statuses: list[Status]) -> list[Status]:

@@ -9,24 +9,23 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
-from gitstate.commands.lines import new_attempt, stamp
-from gitstate.core import check, verdict
+from gitstate.commands.judging import CancelledError, Judge, Judged
+from gitstate.commands.lines import lost_line, manifest_blob, new_attempt, receipt, stamp, verdict_line
+from gitstate.core import verdict
 from gitstate.core.derive import Status, derive, manifest_of
-from gitstate.core.identity import Manifest, work_id
+from gitstate.core.identity import work_id
 from gitstate.core.material import gather
-from gitstate.core.plan import Checks, Stage
 from gitstate.core.receipt import LogLine, Receipt, Verdict, encode
-from gitstate.core.redact import is_secret_name, redact
 from gitstate.core.verdict import Failed
 from gitstate.edge import protect
 from gitstate.edge.attempts import Attempts, Intent, Spooled
 from gitstate.edge.files import temp_name, write_whole
-from gitstate.edge.jobs import Jobs, schema_of
+from gitstate.edge.jobs import Jobs
 from gitstate.edge.keep import keep
 from gitstate.edge.process import Flag, Job, execute
 from gitstate.edge.record import Moved, Record, Recorder
@@ -35,18 +34,6 @@ from gitstate.edge.snapshot import View
 
 _ROOM = 2.0  # seconds between looks for room on a full disk
 _TRIES = 3  # of spooling an answer on a disk that errs
-
-
-class Judged(NamedTuple):
-    """A response, judged: either the outputs' bytes with the checks passed, or what was wrong."""
-
-    intent: Intent
-    seconds: float
-    facts: dict[str, Any]  # what goes into the receipt or the log: usd, tokens, model
-    outputs: tuple[bytes, ...] = ()
-    checks: tuple[str, ...] = ()
-    failed: Optional[Failed] = None
-    at: str = ""  # when it arrived
 
 
 class Settled(NamedTuple):
@@ -74,6 +61,7 @@ class Session:
         self.rejected = os.path.join(
             clone.repository.state, "rejected"
         )  # what failed, for a person to look at
+        self.judging = Judge(self.jobs, self.root, self.scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.refresh()
 
@@ -170,7 +158,10 @@ class Session:
         }
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
         self._spool(intent, spooled, hurry)
-        return self.judge(intent, spooled, cancel)
+        try:
+            return self.judge(intent, spooled, cancel)
+        except CancelledError:
+            return None
 
     def _spool(self, intent: Intent, spooled: Spooled, hurry: Flag) -> None:
         """Spool an answer that is paid for. Rather than losing it, wait for room on a full disk, and write it
@@ -191,69 +182,11 @@ class Session:
                 told = True
             time.sleep(_ROOM if full else 0.0)
 
-    # --- judging --------------------------------------------------------------------------------------------------
-
     def judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag] = None) -> Judged:
-        """Hold a response against the checks of its stage. Changes nothing but scratch files."""
-        return self._judge(intent, spooled, cancel)._replace(at=spooled.at)
-
-    def _judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag]) -> Judged:
-        facts = spooled.facts
-        usage = dict(facts["usage"])
-        failed = verdict.of_ending(
-            facts["ended_by"], facts["code"], facts["signal"], facts["missing"], facts["said"]
+        """Hold a response against the checks of its stage, as configured now. See `Judge.judge`."""
+        return self.judging.judge(
+            intent, spooled, self.stages.get(intent.stage), self.view.sources.text, cancel
         )
-        stage = self.stages.get(intent.stage)
-        if failed is None:
-            for data in spooled.outputs:  # before the template, which would hide that nothing came
-                _, failure = check.check(data, Checks())
-                failed = failed or (verdict.of_check(*failure) if failure else None)
-        if failed is not None:
-            return Judged(intent, spooled.seconds, usage, failed=failed)
-        try:
-            outputs = self.jobs.outputs(intent, spooled.outputs)
-            passed, failed = self._check(intent, stage, outputs, cancel) if stage else ([], None)
-        except UnicodeDecodeError as error:
-            failed = verdict.of_check(
-                "encoding", f"The answer is not UTF-8, which its template needs: {error}"
-            )
-            return Judged(intent, spooled.seconds, usage, failed=failed)
-        except RenderError as error:
-            return Judged(intent, spooled.seconds, usage, failed=verdict.of_rendering(str(error)))
-        return Judged(intent, spooled.seconds, usage, tuple(outputs), tuple(passed), failed)
-
-    def _check(
-        self, intent: Intent, stage: Stage, outputs: Sequence[bytes], cancel: Optional[Flag]
-    ) -> tuple[list[str], Optional[Failed]]:
-        path = stage.check.json_schema
-        schema = schema_of(self.view.sources.text(path)) if path else None
-        passed, failure = check.check(outputs[0], stage.check, schema)
-        if failure is not None:
-            return passed, verdict.of_check(*failure)
-        if stage.check.command is None:
-            return passed, None
-        folder = os.path.join(self.scratch, f"check-{intent.attempt}")
-        file = os.path.join(folder, os.path.basename(intent.outputs[0]))
-        os.makedirs(folder, exist_ok=True)
-        try:
-            with open(file, "wb") as handle:
-                handle.write(outputs[0])
-            command = self.jobs.command(
-                stage.check.command, intent.material, f"{stage.place}: check.command", output=file
-            )
-            env = {"GITSTATE_SLUG": intent.slug, "GITSTATE_STAGE": intent.stage}
-            job = Job(
-                command, env=env, cwd=self.root, outputs=0, timeout=stage.timeout, scratch_parent=self.scratch
-            )
-            result = execute(job, cancel)
-        finally:
-            if os.path.exists(file):
-                os.unlink(file)
-            os.rmdir(folder)
-        if result.ended_by == "exit" and result.code == 0:
-            return [*passed, "command"], None
-        said = (result.stderr or result.stdout).strip()[-2000:] or f"exit code {result.code}"
-        return passed, verdict.of_check("command", f"The check command did not pass: {said}")
 
     # --- promoting and recording ----------------------------------------------------------------------------------
 
@@ -329,13 +262,13 @@ class Session:
         lost: list[tuple[Judged, tuple[str, ...]]] = []
         while True:
             receipts = {
-                judged.intent.attempt: _receipt(
+                judged.intent.attempt: receipt(
                     judged, blobs[judged.intent.attempt], self._ignored(judged.intent)
                 )
                 for judged in (*ready, *kept)
             }
             log = [
-                (manifest_blob(self, judged.intent), _verdict(judged, judged.failed))
+                (manifest_blob(self.clone.objects, judged.intent), verdict_line(judged, judged.failed))
                 for judged in failed
                 if judged.failed
             ]
@@ -446,9 +379,10 @@ class Session:
         return stage.ignore if stage else ()
 
     def forget(self, intent: Intent) -> None:
-        """An attempt ended without an answer, at our own word: it is pending again, what it cost is not known."""
-        if os.path.exists(self.attempts.intent(intent.attempt)):
-            self.record({}, (), [lost_line(self, intent)], [])
+        """An attempt ended at our own word. Without an answer it is pending again, and what it cost is not known;
+        an answer that had arrived stays in the spool for the next start."""
+        if self.attempts.is_begun(intent.attempt) and not self.attempts.is_spooled(intent.attempt):
+            self.record({}, (), [lost_line(self.clone.objects, intent)], [])
             self.attempts.remove([intent.attempt])
 
     def on_record(self, intent: Intent) -> bool:
@@ -460,11 +394,6 @@ class Session:
         )
 
 
-def secrets_of(environment: Mapping[str, str]) -> list[str]:
-    """The values of an environment that its names call secret."""
-    return [value for name, value in environment.items() if is_secret_name(name)]
-
-
 def _beside(path: str, name: str) -> str:
     """The path of a file called `name` in the same folder as `path`."""
     return f"{folder}/{name}" if (folder := path.rpartition("/")[0]) else name
@@ -474,46 +403,3 @@ def _settled(
     how: Literal["done", "failed", "kept", "in_the_way"], judged: Judged, paths: tuple[str, ...] = ()
 ) -> Settled:
     return Settled(how, judged.intent, judged.seconds, judged.facts, judged.failed, paths)
-
-
-def _receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str] = ()) -> Receipt:
-    intent = judged.intent
-    extra: dict[str, Any] = {"seconds": judged.seconds, **judged.facts, "checks": list(judged.checks)}
-    if ignored:
-        extra["ignored"] = list(ignored)
-    return Receipt(
-        work=intent.work,
-        kind="done",
-        slug=intent.slug,
-        stage=intent.stage,
-        attempt=intent.attempt,
-        at=judged.at,
-        components=intent.components,
-        outputs=tuple(zip(intent.outputs, blobs)),
-        scheme=intent.scheme,
-        extra=extra,
-    )
-
-
-def _verdict(judged: Judged, failed: Failed) -> LogLine:
-    intent = judged.intent
-    extra = {
-        "category": failed.category,
-        "rule": failed.kind,
-        "evidence": redact(failed.evidence, secrets_of(os.environ)),
-        "seconds": judged.seconds,
-        **judged.facts,
-    }
-    at = judged.at or stamp()
-    return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
-
-
-def lost_line(session: Session, intent: Intent) -> tuple[str, LogLine]:
-    """The log's line on an attempt that ended without an answer, and the object that it goes on."""
-    line = LogLine(intent.work, "lost", intent.slug, intent.stage, intent.attempt, intent.at)
-    return manifest_blob(session, intent), line
-
-
-def manifest_blob(session: Session, intent: Intent) -> str:
-    """The object that the log's lines on an attempt's work hang on."""
-    return session.clone.objects.oid("blob", Manifest(intent.components, intent.scheme).encoded)

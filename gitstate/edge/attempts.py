@@ -144,9 +144,13 @@ class Attempts:
                 except OSError:  # no hard links here
                     shutil.copyfile(path, aside)
 
-    def intent(self, attempt: str) -> str:
-        """Where an attempt's intent lies."""
-        return os.path.join(self.folder, f"{attempt}.intent")
+    def is_begun(self, attempt: str) -> bool:
+        """Whether an attempt is on record."""
+        return os.path.exists(os.path.join(self.folder, f"{attempt}.intent"))
+
+    def is_spooled(self, attempt: str) -> bool:
+        """Whether an attempt's answer has arrived."""
+        return os.path.exists(os.path.join(self.folder, f"{attempt}.spooled"))
 
     def response(self, attempt: str, number: int) -> str:
         """Where the N-th file of a response lies (from 1)."""

@@ -116,6 +116,7 @@ class Recorder:
                 self._teach(step)
                 error = self._refs.move(step.moves)
                 if error is None:
+                    self._refs.recover()
                     break
                 self._wait(step.moves, error, time.monotonic() > deadline)
                 backoff.wait()

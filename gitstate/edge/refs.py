@@ -48,7 +48,7 @@ class Refs:
         self._repository = repository
         self._journal = os.path.join(repository.state, _JOURNAL)
         self._child: Optional[Child] = None
-        self.interrupted = False  # whether a signal ended the process in the last move: locks may be left
+        self.interrupted = False  # whether the last move may have left locks: a signal ended it, or one stands there
 
     def intend(self, moves: Sequence[Move]) -> str:
         """Write the journal; returns its path. The caller's barrier makes it durable, with the objects."""
@@ -88,6 +88,8 @@ class Refs:
         except BaseException:
             self.interrupted = self.stop() < 0  # end of input: git gives its locks back, unless it was killed
             raise
+        # git only warns when a disk that errs keeps it from removing HEAD.lock, and all after it would stop there
+        self.interrupted = self.held(moves) is not None
         return None
 
     def _started(self) -> Child:
@@ -107,7 +109,7 @@ class Refs:
         return code
 
     def recover(self) -> None:
-        """Clear the locks that our own process left when it alone was killed; we hold the run lock."""
+        """Clear the locks that our own process left in its last move; we hold the run lock."""
         if self.interrupted:
             clear_stale_locks(self._repository)
             self.interrupted = False

@@ -1,0 +1,129 @@
+"""Judging a response: how its command ended, what it holds, and the checks of its stage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
+
+from gitstate.core import check, verdict
+from gitstate.core.plan import Checks, Stage
+from gitstate.core.verdict import Failed
+from gitstate.edge.attempts import Intent, Spooled
+from gitstate.edge.jobs import Jobs, schema_of
+from gitstate.edge.process import Flag, Job, execute
+from gitstate.edge.render import RenderError
+from gitstate.errors import UsageError
+
+
+class Judged(NamedTuple):
+    """A response, judged: either the outputs' bytes with the checks passed, or what was wrong."""
+
+    intent: Intent
+    seconds: float
+    facts: dict[str, Any]  # what goes into the receipt or the log: usd, tokens, model
+    outputs: tuple[bytes, ...] = ()
+    checks: tuple[str, ...] = ()
+    failed: Optional[Failed] = None
+    at: str = ""  # when it arrived
+
+
+class CancelledError(Exception):
+    """An end was asked for in the middle of a check; the response stays in the spool, not judged."""
+
+
+class Judge:
+    """Holds responses against the checks of their stages. Changes nothing but scratch files; for many threads."""
+
+    def __init__(self, jobs: Jobs, root: str, scratch: str) -> None:
+        self._jobs, self._root, self._scratch = jobs, root, scratch
+
+    def judge(
+        self,
+        intent: Intent,
+        spooled: Spooled,
+        stage: Optional[Stage],
+        text: Callable[[str], Optional[bytes]],
+        cancel: Optional[Flag] = None,
+    ) -> Judged:
+        """Judge one response. `stage` is None for one that is no longer configured; `text` reads a committed file.
+
+        Raises CancelledError, and UsageError where a check's command cannot be run at all: that is no fault of the
+        response, which has been paid for and stays in the spool.
+        """
+        facts = spooled.facts
+        judged = Judged(intent, spooled.seconds, dict(facts["usage"]), at=spooled.at)
+        failed = verdict.of_ending(
+            facts["ended_by"], facts["code"], facts["signal"], facts["missing"], facts["said"]
+        )
+        for data in spooled.outputs:  # before the template, which would hide that nothing came
+            _, failure = check.check(data, Checks())
+            failed = failed or (verdict.of_check(*failure) if failure else None)
+        if failed is not None:
+            return judged._replace(failed=failed)
+        try:
+            outputs = self._jobs.outputs(intent, spooled.outputs)
+            passed, failed = self._check(intent, stage, outputs, text, cancel) if stage else ([], None)
+        except UnicodeDecodeError as error:
+            words = f"The answer is not UTF-8, which its template needs: {error}"
+            return judged._replace(failed=verdict.of_check("encoding", words))
+        except RenderError as error:
+            return judged._replace(failed=verdict.of_rendering(str(error)))
+        return judged._replace(outputs=tuple(outputs), checks=tuple(passed), failed=failed)
+
+    def _check(
+        self,
+        intent: Intent,
+        stage: Stage,
+        outputs: Sequence[bytes],
+        text: Callable[[str], Optional[bytes]],
+        cancel: Optional[Flag],
+    ) -> tuple[list[str], Optional[Failed]]:
+        path = stage.check.json_schema
+        schema = schema_of(text(path)) if path else None
+        passed, failure = check.check(outputs[0], stage.check, schema)
+        if failure is not None:
+            return passed, verdict.of_check(*failure)
+        if stage.check.command is None:
+            return passed, None
+        failed = self._by_command(intent, stage, outputs[0], cancel)
+        return (passed, failed) if failed else ([*passed, "command"], None)
+
+    def _by_command(
+        self, intent: Intent, stage: Stage, output: bytes, cancel: Optional[Flag]
+    ) -> Optional[Failed]:
+        """What the stage's own command says of the output, in a temporary file with the output's name."""
+        assert stage.check.command is not None
+        what = f"{stage.place}: check.command"
+        folder = os.path.join(self._scratch, f"check-{intent.attempt}")
+        file = os.path.join(folder, os.path.basename(intent.outputs[0]))
+        os.makedirs(folder, exist_ok=True)
+        try:
+            with open(file, "wb") as handle:
+                handle.write(output)
+            command = self._jobs.command(stage.check.command, intent.material, what, output=file)
+            env = {"GITSTATE_SLUG": intent.slug, "GITSTATE_STAGE": intent.stage}
+            job = Job(
+                command,
+                env=env,
+                cwd=self._root,
+                outputs=0,
+                timeout=stage.timeout,
+                scratch_parent=self._scratch,
+            )
+            result = execute(job, cancel)
+        finally:
+            if os.path.exists(file):
+                os.unlink(file)
+            os.rmdir(folder)
+        if result.ended_by == "cancelled":
+            raise CancelledError
+        said = (result.stderr or result.stdout).strip()[-2000:] or f"exit code {result.code}"
+        if result.ended_by == "not_started" or result.code in (126, 127):  # POSIX: not executable, not found
+            raise UsageError(
+                f"{what} cannot be run: {said}",
+                "The answers that it should have judged are kept. Mend it, and run again: nothing is paid twice.",
+            )
+        if result.ended_by == "exit" and result.code == 0:
+            return None
+        return verdict.of_check("command", f"The check command did not pass: {said}")
