@@ -261,7 +261,7 @@ def disturbed_line(branch: str, dirty: Sequence[str]) -> str:
     return f"Another branch was checked out: what is under way is recorded on {name}, nothing new begins."
 
 
-_AWAY = "The remote is out of reach: results are safe here, `gitstate sync` delivers them."
+_AWAY = "The remote was not reached: results are safe here, `gitstate sync` delivers them."
 
 
 def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, unfinished: int, away: bool) -> list[str]:

@@ -52,6 +52,7 @@ class Loop:
         self._flying = 0
         self._open: set[WorkKey] = set()  # works of this run that are not settled
         self._broken: set[WorkKey] = set()  # those that ended otherwise than done
+        self._again: set[WorkKey] = set()  # those whose inputs changed once while they were made
         self._ready: list[WorkKey] = []  # taken from the end
         self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
@@ -141,8 +142,11 @@ class Loop:
         intent = work.intent
         self.progress.settled(work, work_id(intent.slug, intent.stage, intent.work))
         key = (intent.slug, intent.stage)
-        if work.how == "kept":
-            self._ready.append(key)  # its inputs changed on the way, so it is still to be done
+        if work.how == "kept" and key not in self._again:
+            # Its inputs changed on the way, so it is still to be done; but a command that changes its own inputs
+            # must not be paid without end.
+            self._again.add(key)
+            self._ready.append(key)
         else:
             self._close(key, done=work.how == "done")
 

@@ -131,6 +131,8 @@ class Session:
         )
         if standing.foreign and not redo:
             return Settled("in_the_way", intent, 0.0, {}, paths=standing.foreign)
+        if standing.foreign:
+            self._save_foreign(attempt, standing.foreign)
         completed = sum(
             1 for line in view.snapshot.receipts.of(status.slug, status.stage) if line.work == manifest.hash
         )
@@ -139,6 +141,17 @@ class Session:
         except RenderError as error:
             failed = verdict.of_rendering(str(error))
             return self.settle([Judged(intent, 0.0, {}, failed=failed)])[0]
+
+    def _save_foreign(self, attempt: str, paths: Sequence[str]) -> None:
+        """Before what nobody vouches for is replaced, because that was asked for: keep it where it can be found."""
+        blobs = [self.staged[path] for path in paths if self.staged.get(path, "").strip("0")]
+        files = [path for path in paths if os.path.isfile(os.path.join(self.root, path))]
+        for path in files:
+            blobs.append(self.clone.git.text("hash-object", "-w", "--", path))
+        keep(self.clone.git, f"{attempt}-before", blobs)
+        show.story(
+            f"What stood at {', '.join(map(show.safe, paths))} is kept: git cat-file blob {' '.join(blobs)}"
+        )
 
     def work(self, intent: Intent, job: Job, cancel: Flag, hurry: Flag) -> Optional[Judged]:
         """Do one attempt, in any thread: intent, command, spool, judgement. None if it was cancelled."""

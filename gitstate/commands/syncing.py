@@ -13,6 +13,7 @@ from gitstate.core.snapshot import Receipts
 from gitstate.edge import remote, sync
 from gitstate.edge.git import DURABLE
 from gitstate.edge.keep import keep
+from gitstate.edge.remote import Remote
 from gitstate.edge.sync import Outcome
 from gitstate.errors import ComeBackLater
 
@@ -34,29 +35,33 @@ class Syncing:
         self._there = remote.pick(clone.git, aim.branch)
         self._pushed: Optional[float] = None
         self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
-        self._unpushed = True  # what an earlier run may have left here
+        self._unpushed = not offline  # what an earlier run may have left here
 
     def begin(self) -> None:
         """Fetch and merge before anything is looked at.
 
-        Raises ComeBackLater where the remote is away and outputs stand here whose receipts were never fetched:
-        going on could pay for them again.
+        Raises ComeBackLater where that cannot be and outputs stand here whose receipts were never fetched: going
+        on could pay for them again.
         """
-        if self._there is not None:
+        if self._there is not None and self.offline:
+            self._require_receipts(self._there, "it was not to be asked (--offline)")
+            self._sync(push=False)
+        elif self._there is not None:
             try:
                 self._sync(push=False)
             except ComeBackLater as error:
                 self.away = True
-                if not remote.fetched_before(self.clone.git, self._there) and self._outputs_stand():
-                    raise ComeBackLater(
-                        f"{self._there.name} is away, and its receipts were never fetched here: {error.message}",
-                        "Run again when it is back: going on could pay again for what is finished.",
-                    ) from error
-                self._say(
-                    f"{self._there.name} is out of reach; going on here. Results stay safe in this clone."
-                )
+                self._require_receipts(self._there, error.message)
+                self._say(f"{self._there.name} is out of reach; going on. Results stay safe in this clone.")
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
             self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
+
+    def _require_receipts(self, there: Remote, why: str) -> None:
+        if not remote.fetched_before(self.clone.git, there) and self._outputs_stand():
+            raise ComeBackLater(
+                f"The receipts of {there.name} were never fetched here: {why}",
+                "Outputs stand here, so going on could pay for them again. Run again when it can be asked.",
+            )
 
     def recorded(self) -> bool:
         """A group was recorded: push it, if it is time. Returns whether something came from the remote."""
@@ -72,7 +77,10 @@ class Syncing:
             self._deliver()
 
     def _deliver(self) -> bool:
-        if self._there is None or self.offline:
+        if self._there is None:
+            return False
+        if self.offline:
+            self.away = True
             return False
         try:
             outcome = self._sync(push=True)

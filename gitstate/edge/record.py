@@ -8,6 +8,7 @@ receipt that vouches for bytes and never a committed file that nothing vouches f
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,9 @@ from gitstate.edge.tree import Entry, find, splice
 from gitstate.errors import ComeBackLater, CorruptState, GitFailed, NeedsHuman
 
 _PATIENCE = 10.0  # seconds for which a lost race or a held lock is tried again
+
+
+_ROOM = 65_536  # bytes; less than this is a full disk
 
 
 class Record(NamedTuple):
@@ -209,6 +213,8 @@ class Recorder:
                 f"{what}; the results are safe and not recorded yet.", f"Run again.{hint}"
             ) from error
         if enough or not (lost or held or interrupted):
+            if _is_full(self._repository.common_dir):  # git says only that it could not write
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._repository.common_dir) from error
             raise error
 
     def _cover_refs(self) -> None:
@@ -253,6 +259,14 @@ class Recorder:
         self.mend()
         self._refs.stop()
         self._filters.close()
+
+
+def _is_full(folder: str) -> bool:
+    """Whether the disk that holds a folder has hardly any room left (where the system tells)."""
+    if not hasattr(os, "statvfs"):
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize < _ROOM
 
 
 def _config(git: Git) -> dict[str, str]:

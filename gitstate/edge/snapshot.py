@@ -49,7 +49,9 @@ class Notes(NamedTuple):
 
     lines: dict[str, tuple[Plain, ...]]
     pairs: dict[str, str]  # object -> note blobs, for the digest
-    unread: Mapping[str, int]  # object -> how many lines of ours are in a format that this version does not know
+    unread: Mapping[
+        str, int
+    ]  # object -> how many lines of ours are in a format that this version does not know
 
     @property
     def unknown(self) -> int:
@@ -150,46 +152,49 @@ def read_plan(sources: Sources, cache: Cache, tree: Tree, config: str) -> tuple[
         raise UsageError(
             f"There is no {config} here.", "Write a starter with `gitstate init`, or name one with --config."
         )
-    kept = cache.load("plan") or {}
     key = (config, blake3(text).digest(), SCHEME)
-    if kept.get("config") == key:
+    kept = cache.load("plan")
+    if kept is not None and kept["config"] == key:
         workflow = _workflow_from(kept["workflow"])
-    else:
-        from gitstate.edge.config import (
-            read_workflow,  # PyYAML costs 25 ms, which a known configuration need not pay
-        )
+        if kept["items_key"] == _items_key(workflow.source, sources, tree):
+            return Plan(workflow, tuple(map(Item._make, kept["items"])), kept["outputs"]), kept["digests"]
+    # A known plan need not pay for these: 25 ms for PyYAML, 10 ms for the rules.
+    from gitstate.edge.config import each_items, load, read_items
 
-        workflow, kept = read_workflow(text, config), {}
-    source = workflow.source
-    if source.kind == "each":
-        listing = match([source.path], tree.files)[source.path]
-        text = "\0".join(listing).encode("utf-8", "surrogateescape")
-    else:
-        found = sources.text(source.path)
-        if found is None:
-            raise ConfigError([Problem(source.place, f"plan: there is no file {source.path}.")])
-        text = found
-    if kept.get("items_key") == (items_key := blake3(text).digest()):
-        return Plan(workflow, tuple(map(Item._make, kept["items"])), kept["outputs"]), kept["digests"]
-    from gitstate.core import validate  # 10 ms, which a known plan need not pay
-    from gitstate.edge.config import each_items, read_items
+    def items_of(source: PlanSource) -> list[Item]:
+        if source.kind == "each":
+            items = each_items(source, match([source.path], tree.files)[source.path])
+        else:
+            found = sources.text(source.path)
+            if found is None:
+                raise ConfigError([Problem(source.place, f"plan: there is no file {source.path}.")])
+            items = read_items(source, found)
+        _share_texts(items)
+        return items
 
-    items = each_items(source, listing) if source.kind == "each" else read_items(source, text)
-    _share_texts(items)
-    plan = validate.plan(workflow, items)
-    digests = plan_digests(workflow, plan.items)
+    plan = load(text, config, items_of)
+    digests = plan_digests(plan.workflow, plan.items)
     cache.save(
         "plan",
         {
             "config": key,
-            "workflow": _plain(workflow),
-            "items_key": items_key,
+            "workflow": _plain(plan.workflow),
+            "items_key": _items_key(plan.workflow.source, sources, tree),
             "items": list(map(tuple, plan.items)),
             "outputs": plan.outputs,
             "digests": digests,
         },
     )
     return plan, digests
+
+
+def _items_key(source: PlanSource, sources: Sources, tree: Tree) -> Optional[bytes]:
+    """What the items are made of, in short; None where that is not there."""
+    if source.kind == "each":
+        listing = match([source.path], tree.files)[source.path]
+        return blake3("\0".join(listing).encode("utf-8", "surrogateescape")).digest()
+    text = sources.text(source.path)
+    return blake3(text).digest() if text is not None else None
 
 
 def _share_texts(items: list[Item]) -> None:

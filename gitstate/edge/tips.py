@@ -63,7 +63,7 @@ def _tree(
 ) -> Optional[str]:
     """The tree with the lines of our own notes and of the fetched ones. Writes objects where both have some."""
     known = cache.load("unions") or {}
-    tree = objects.resolve(f"{own}^{{tree}}") if own else None
+    tree = objects.resolve(f"{own}^{{commit}}^{{tree}}") if own else None
     if own and tree is None:
         raise CorruptState(
             f"{ref} names {own}, which cannot be read here.",

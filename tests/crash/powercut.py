@@ -294,13 +294,13 @@ def _removed(world: World) -> bool:
 
 def _counts(traced: Traced, world: World, what: str, loose: bool = False) -> bool:
     """Whether a finding is one after a power cut. `loose`: refs may have reached the disk in another order."""
+    if traced.scenario == "accept" and "order: " in what:
+        return False  # what was made by hand stands there, and waits to be vouched for
     if loose and what.endswith("is committed and has no receipt"):
         # Notes move first; where a cut keeps only the branch, the spool must know, and the next run completes it.
         return invariants.work_of(what.split()[1]) not in invariants.look(world).spooled
     if what.startswith("P4") and traced.again == ("accept",):
         return bool(world.paid())
-    if traced.scenario == "accept" and "order: " in what:
-        return False  # what was made by hand stands there, and waits to be vouched for
     if traced.scenario == "pull" and "stands there, and neither a receipt nor" in what:
         # Receipts came first; the branch follows, and counts as committed only then.
         path = what.split("order: ")[1].split(" stands")[0]
@@ -419,7 +419,7 @@ _traced: Optional[Traced] = None  # for the workers, which are forked and so hav
 def _work(task: tuple[int, Cut]) -> tuple[Cut, Judged]:
     assert _traced is not None
     number, cut = task
-    folder = tempfile.mkdtemp(prefix=f"cut{number:06d}-", dir=scratch() or None)
+    folder = tempfile.mkdtemp(prefix=f"cut{number:06d}-", dir=_traced.folder)
     try:
         return cut, judge(_traced, cut, folder)
     except Exception as error:  # the harness's own failure must not pass for a sound disk
@@ -498,7 +498,9 @@ SAMPLE = (
 @contextlib.contextmanager
 def workplace() -> Iterator[str]:
     """A folder for worlds, gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="powercut-", dir=scratch() or None) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="powercut-", dir=scratch() or None, ignore_cleanup_errors=True
+    ) as folder:
         yield folder
 
 

@@ -71,6 +71,18 @@ def test_p5_an_edit_between_promoting_and_recording_is_not_receipted(base: Base)
     nothing_wrong(strangers.bystander(base, Point("bystander", (recorded, path))))
 
 
+def test_a_head_lock_that_git_could_not_remove_is_cleared_at_once(base: Base) -> None:
+    number = at(base, lambda call: call.name == "unlink" and call.path.endswith("HEAD.lock"))[0]
+    outcome = errors.one(base, Point("one", (number,), errno.EIO))
+    nothing_wrong(outcome)
+    assert outcome.note == "exit 0"
+
+
+def test_p4_a_killed_command_is_a_failure_and_its_half_answer_no_answer(base: Base) -> None:
+    number = at(base, lambda call: call.name == "write" and call.path.endswith("/out-1"))[2]
+    nothing_wrong(kills.one(base, Point("caller", (number,))))
+
+
 # --- the harness itself -------------------------------------------------------------------------------------------
 
 

@@ -62,10 +62,17 @@ def arrived(clone: Clone) -> set[str]:
     return found
 
 
-def kill_and_look(clone: Clone, running: Running) -> set[str]:
-    """Kill the whole process group; the works that must not be paid for again."""
+def kill_and_look(world: World, running: Running, jobs: int = 2) -> set[str]:
+    """Kill the whole process group; the works that must not be paid for again.
+
+    Besides what gitstate itself shows as arrived: one worker takes a response before it begins the next work.
+    """
     running.kill()
-    return arrived(clone)
+    safe = arrived(world.a)
+    if jobs == 1:
+        answered = {call.attempt for call in world.calls("answered")}
+        safe |= {f"{call.slug}/{call.stage}" for call in world.calls()[:-1] if call.attempt in answered}
+    return safe
 
 
 def resume(undisturbed: Undisturbed, world: World, safe: set[str]) -> None:
@@ -89,7 +96,7 @@ MOMENTS = [
     *[("answered", number, 0.0) for number in range(1, 5)],
     *[
         ("answered", 1, delay / 1000)
-        for delay in (2, 4, 6, 8, 10, 12, 15, 18, 21, 25, 29, 34, 40, 48, 56, 65, 80)
+        for delay in (2, 3, 6, 7, 10, 11, 14, 15, 18, 21, 26, 31, 38, 45, 54, 65, 80)
     ],
 ]
 
@@ -99,10 +106,12 @@ def test_p4_killed_at_any_moment_nothing_that_arrived_is_bought_twice(
     undisturbed: Undisturbed, tmp_path: Path, event: str, number: int, delay: float
 ) -> None:
     world = undisturbed.before.copy(tmp_path)
-    running = world.a.start("run", "-j", "2")
+    jobs = 1 if number > 1 or round(delay * 1000) % 2 else 2
+    running = world.a.start("run", "-j", str(jobs))
     assert until(lambda: len(world.calls(event)) >= number, running)
     time.sleep(delay)
-    safe = kill_and_look(world.a, running)
+    safe = kill_and_look(world, running, jobs)
+    assert len(safe) >= number - 1
     resume(undisturbed, world, safe)
 
 
@@ -124,6 +133,11 @@ POINTS: dict[str, Callable[[Clone], bool]] = {
     "the branch is locked": file_exists(".git/refs/heads/main.lock"),
 }
 
+FLEETING = {  # too short to be met every time
+    "the response is being spooled", "the outputs are announced", "a temporary file stands",
+    "the refs are about to move", "the index is locked", "the notes are locked", "the branch is locked",
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("point", POINTS)
 def test_p4_killed_at_a_step_of_recording_the_next_run_goes_on_from_there(
@@ -134,7 +148,8 @@ def test_p4_killed_at_a_step_of_recording_the_next_run_goes_on_from_there(
     reached = POINTS[point]
     while not running.ended() and not reached(world.a):
         pass
-    safe = kill_and_look(world.a, running)
+    assert point in FLEETING or reached(world.a)
+    safe = kill_and_look(world, running)
     resume(undisturbed, world, safe)
 
 
@@ -147,7 +162,7 @@ def test_p4_a_recovery_that_is_killed_too_costs_nothing(
     world = undisturbed.before.copy(tmp_path)
     running = world.a.start("run", "-j", "2")
     assert until(lambda: POINTS[point](world.a), running)
-    safe = kill_and_look(world.a, running)
+    safe = kill_and_look(world, running)
     for delay in (0.15, 0.25, 0.35):
         running = world.a.start("run", "-j", "2")
         time.sleep(delay)

@@ -187,6 +187,18 @@ def test_p5_redo_replaces_what_it_is_told_to(tmp_path: Path, put: Callable[[Clon
     assert world.a.status() == ""
 
 
+def test_p5_what_redo_replaces_before_anybody_committed_it_can_still_be_found(tmp_path: Path) -> None:
+    world = World(tmp_path, items=["one"])
+    uncommitted(world.a)
+    world.a.run("--redo", "one")
+    objects = world.a.git("cat-file", "--batch-all-objects", "--batch-check").splitlines()
+    blobs = [world.a.git("cat-file", "blob", line.split()[0]) for line in objects if " blob " in line]
+    files = [
+        path.read_bytes().decode("utf-8", "replace") for path in world.a.state.rglob("*") if path.is_file()
+    ]
+    assert any(MINE.strip() in text for text in [*blobs, *files])
+
+
 def test_p5_redo_does_again_what_is_done_edited_or_deleted(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two", "three", "four"])
     world.a.run("-j", "2")
