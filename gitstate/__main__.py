@@ -33,7 +33,7 @@ _DISK = {
 # the plain forms of the commands that people and hooks type all day are answered without it; every other form
 # goes through it. Both end in the same functions.
 _QUICK_FLAGS = {"--json": "as_json", "--exit-code": "exit_code", "--all": "all"}
-_QUICK = {"plan": ("--json", "--exit-code", "--all"), "status": ("--json",)}
+_QUICK = {"plan": ("--json", "--exit-code", "--all"), "status": ("--json",), "run": ()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -86,8 +86,12 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _quickly(command: str, options: dict[str, bool]) -> int:
-    from gitstate.commands.clone import Clone
+    from gitstate.commands.clone import CONFIG, Clone
 
+    if command == "run":
+        from gitstate.commands.run import Options, run
+
+        return run(CONFIG, Options())
     with Clone() as clone:
         if command == "plan":
             from gitstate.commands.plan import plan

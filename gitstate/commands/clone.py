@@ -16,8 +16,9 @@ from gitstate.edge import lock, snapshot
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
+from gitstate.edge.planning import Watch
 from gitstate.edge.repo import Repository, find
-from gitstate.edge.snapshot import View, Watch
+from gitstate.edge.snapshot import View
 from gitstate.edge.sources import fingerprint, uncommitted
 from gitstate.edge.tips import Tips, tips
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import select
 import shutil
@@ -26,6 +25,7 @@ from gitstate.core.plan import Command
 TAIL = 16_384  # bytes of stdout and stderr that a result shows
 _FIRST_LOOK, _LAST_LOOK = 0.05, 0.25  # seconds between looks at sizes and at `cancel`; an exit needs no look
 _USAGE_BYTES = 65_536
+_MOST = 2.0**63
 _SETTLE = 0.02  # seconds between looks at a group that was told to end
 
 EndedBy = Literal["exit", "wall", "too_large", "cancelled", "not_started"]
@@ -56,7 +56,9 @@ class Result(NamedTuple):
     stdout: str  # its last 16 KiB
     stderr: str  # its last 16 KiB
     seconds: float
-    usage: Mapping[str, int | float | str] = {}  # what the command says it cost: usd, tokens_in, tokens_out, model
+    usage: Mapping[
+        str, int | float | str
+    ] = {}  # what the command says it cost: usd, tokens_in, tokens_out, model
 
 
 class Flag(Protocol):
@@ -373,7 +375,8 @@ def _usage(path: str) -> dict[str, int | float | str]:
         return {}
     found: dict[str, int | float | str] = {}
     for name, value in fields.items() if isinstance(fields, dict) else ():
-        if (name == "usd" and type(value) in (int, float) and 0 <= value < math.inf) or (name in ("tokens_in", "tokens_out") and type(value) is int and 0 <= value < 2**63):
+        numbers = {"usd": (int, float), "tokens_in": (int,), "tokens_out": (int,)}.get(name, ())
+        if type(value) in numbers and 0 <= value < _MOST:
             found[name] = value
         elif name == "model" and isinstance(value, str):
             found[name] = value[:200]

@@ -106,7 +106,7 @@ class Index:
     def plan(self, cache: Cache, config: str) -> Plan:
         """The plan of the configuration `config`, both as the index has them. Raises ConfigError."""
         # 35 ms with what it imports.
-        from gitstate.edge.snapshot import read_plan
+        from gitstate.edge.planning import read_plan
         from gitstate.edge.sources import Tree
 
         listed = self._git.run("ls-files", "-s", "-z").out.decode("utf-8", "surrogateescape").split("\0")

@@ -20,6 +20,9 @@ def main() -> int:
     )
     parser.add_argument("--quick", action="store_true", help="the sample that CI runs")
     parser.add_argument(
+        "--every", type=int, default=1, metavar="N", help="one in N points of each sweep over calls"
+    )
+    parser.add_argument(
         "--seed", type=int, default=20, metavar="N", help="chooses samples and pairs (default: 20)"
     )
     parser.add_argument(
@@ -29,7 +32,9 @@ def main() -> int:
     unknown = set(options.only or ()) - set(sweeps.names())
     if unknown:
         parser.error(f"no such sweep: {', '.join(sorted(unknown))}")
-    return sweeps.main(options.only or sweeps.names(), options.quick, options.seed, options.jobs)
+    return sweeps.main(
+        options.only or sweeps.names(), options.quick, options.seed, options.jobs, options.every
+    )
 
 
 if __name__ == "__main__":

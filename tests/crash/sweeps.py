@@ -104,7 +104,7 @@ def names() -> list[str]:
     return [*PLANS, *DISKS, "mutants"]
 
 
-def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int) -> int:
+def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int, every: int = 1) -> int:
     """Run sweeps and print how they went; returns the exit code."""
     why = supervise.available()
     if why:
@@ -119,7 +119,7 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int) -> int:
             elif name in DISKS:
                 summary = Summary(name, *DISKS[name](quick, jobs))
             else:
-                summary = sweep(base, name, quick, seed, jobs, say=_say)
+                summary = sweep(base, name, quick, seed, jobs, _say, every)
             red += summary.red
             total += summary.points
             _end(summary)
@@ -142,30 +142,24 @@ def sweep(
     seed: int,
     jobs: int = 0,
     say: Callable[[Outcome], None] = lambda _: None,
+    every: int = 1,
 ) -> Summary:
-    """Run one sweep over a template."""
+    """Run one sweep over a template: all points, one in `every`, or CI's part of them (`quick`)."""
     plan = PLANS[name]
     if why := plan.unavailable():
         return Summary(name, 0, [], 0.0, {}, why)
     if plan.remote:
         with template(remote=True) as shared:
-            return _sweep(shared, name, quick, seed, jobs, say)
-    return _sweep(base, name, quick, seed, jobs, say)
-
-
-def _sweep(
-    base: Base, name: str, quick: bool, seed: int, jobs: int, say: Callable[[Outcome], None]
-) -> Summary:
-    plan = PLANS[name]
-    points = plan.points(base, seed)
-    if quick:
-        # One of each `every` in a row, so that the sample reaches into every part of a run.
-        rng = random.Random(seed)
-        points = [
-            points[min(n + rng.randrange(plan.every), len(points) - 1)]
-            for n in range(0, len(points), plan.every)
-        ]
+            points = _sample(plan.points(shared, seed), plan.every if quick else every, seed)
+            return run(name, functools.partial(_safely, plan.one, shared), points, jobs, say)
+    points = _sample(plan.points(base, seed), plan.every if quick else every, seed)
     return run(name, functools.partial(_safely, plan.one, base), points, jobs, say)
+
+
+def _sample(points: list[Point], every: int, seed: int) -> list[Point]:
+    """One of each `every` in a row, so that the sample reaches into every part of a run."""
+    rng = random.Random(seed)
+    return [points[min(n + rng.randrange(every), len(points) - 1)] for n in range(0, len(points), every)]
 
 
 def planted(seed: int, jobs: int = 0, chosen: Iterable[str] = ()) -> Summary:
