@@ -7,7 +7,9 @@ import os
 from hypothesis import HealthCheck, settings
 
 # A busy machine is not a failure, and a run in CI must repeat.
-settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.register_profile(
+    "steady", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
 settings.load_profile("steady")
 
 os.environ.update(

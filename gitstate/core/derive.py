@@ -151,7 +151,9 @@ class _Work:
         whole = [receipt for receipt in current if self._others_match(receipt)]
         if whole:
             if self.stage.ttl is not None:
-                made = [when for when in map(_made, whole) if when]  # one without a readable time never expires
+                made = [
+                    when for when in map(_made, whole) if when
+                ]  # one without a readable time never expires
                 if made and now >= max(made) + timedelta(seconds=self.stage.ttl):
                     return self._due("expired")
             return "done", "exact" if any(r.kind == "done" for r in whole) else "accepted", (), None

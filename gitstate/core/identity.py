@@ -70,9 +70,7 @@ def plan_digests(workflow: Workflow, items: Iterable[Item], scheme: int = SCHEME
     """The `plan` component by slug: the digest of each item's own fields and the configuration's `vars`."""
     shared = b',"vars":' + canonical(dict(workflow.vars)) + b"}"
     context = SCHEMES[scheme][1]
-    return {
-        item.slug: _hash(context, b'{"item":' + canonical(dict(item.fields)) + shared) for item in items
-    }
+    return {item.slug: _hash(context, b'{"item":' + canonical(dict(item.fields)) + shared) for item in items}
 
 
 class Sources(NamedTuple):

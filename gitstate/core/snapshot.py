@@ -31,9 +31,7 @@ class Receipts:
     def _hold(self, notes: Mapping[str, Sequence[Plain]]) -> None:
         self._notes = notes
         self._own: Optional[dict[str, Sequence[Plain]]] = None  # `_notes`, once they were copied
-        self._voided = {
-            line[_ATTEMPT] for lines in notes.values() for line in lines if line[_KIND] == "void"
-        }
+        self._voided = {line[_ATTEMPT] for lines in notes.values() for line in lines if line[_KIND] == "void"}
         self._works: Optional[dict[WorkKey, list[Plain]]] = None
 
     def on(self, blob: str, work: Optional[WorkKey] = None) -> list[Receipt]:

@@ -64,9 +64,7 @@ def private_index(repository: Repository, patience: Optional[float] = None) -> I
     index = os.path.realpath(os.path.join(repository.git_dir, "index"))
     private = os.path.join(repository.git_dir, _PRIVATE)
     lock = lock_path(repository.git_dir)
-    take(
-        lock, owner_file(repository.state), time.monotonic() + (PATIENCE if patience is None else patience)
-    )
+    take(lock, owner_file(repository.state), time.monotonic() + (PATIENCE if patience is None else patience))
     try:
         for leftover in (private, private + ".lock"):
             with contextlib.suppress(FileNotFoundError):

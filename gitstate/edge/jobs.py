@@ -61,7 +61,9 @@ class Jobs:
         material = intent.material
         prompt = b""
         if material.prompt is not None:
-            prompt = self._renderer(material.sources).render(material.prompt, self._contents(material)).encode()
+            prompt = (
+                self._renderer(material.sources).render(material.prompt, self._contents(material)).encode()
+            )
         return Job(
             command=self.command(stage.run, material, f"{stage.place}: run"),
             stdin=prompt,

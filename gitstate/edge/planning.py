@@ -193,7 +193,7 @@ def _includes(workflow: Workflow, sources: Sources, problems: list[Problem]) -> 
 def _require_names(paths: Iterable[str]) -> None:
     """Raise ConfigError for names that are not UTF-8: an identity is text."""
     bad = [
-        path for path in paths if any("\ud800" <= char <= "\udfff" for char in path) and not path.isascii()
+        path for path in paths if not path.isascii() and any("\ud800" <= char <= "\udfff" for char in path)
     ]
     if bad:
         raise ConfigError(

@@ -48,7 +48,9 @@ class Refs:
         self._repository = repository
         self._journal = os.path.join(repository.state, _JOURNAL)
         self._child: Optional[Child] = None
-        self.interrupted = False  # whether the last move may have left locks: a signal ended it, or one stands there
+        self.interrupted = (
+            False  # whether the last move may have left locks: a signal ended it, or one stands there
+        )
 
     def intend(self, moves: Sequence[Move]) -> str:
         """Write the journal; returns its path. The caller's barrier makes it durable, with the objects."""

@@ -25,7 +25,9 @@ _FEW = (
 )
 
 
-_SMALL = 1 << 20  # bytes of a file whose content is remembered; a plan of 100,000 items is parsed once and larger
+_SMALL = (
+    1 << 20
+)  # bytes of a file whose content is remembered; a plan of 100,000 items is parsed once and larger
 
 
 class Tree(NamedTuple):

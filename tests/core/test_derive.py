@@ -49,7 +49,9 @@ class Desk:
 
     def state(self, stage: str = "text", now: datetime = NOW) -> str:
         status = self.judge(stage, now)
-        return f"{status.state} {status.reason}" + (f" {'+'.join(status.components)}" if status.components else "")
+        return f"{status.state} {status.reason}" + (
+            f" {'+'.join(status.components)}" if status.components else ""
+        )
 
     def receipt(self, *blobs: str, stage: str = "text", **changes: object) -> Receipt:
         """A receipt for today's identity, noted on the first blob."""
@@ -57,7 +59,9 @@ class Desk:
         identity = Identity(self.plan.workflow, Sources({}, {}, {}))
         manifest = manifest_of(self.plan, identity, self.snapshot, status)
         outputs = tuple(zip(status.outputs, blobs))
-        made = Receipt(manifest.hash, "done", "one", stage, "a1", "2026-08-01T00:00:00Z", manifest.components, outputs)
+        made = Receipt(
+            manifest.hash, "done", "one", stage, "a1", "2026-08-01T00:00:00Z", manifest.components, outputs
+        )
         made = made._replace(**changes)
         self.notes.setdefault(blobs[0], []).append(made)
         return made
@@ -116,7 +120,9 @@ def test_p2_another_identity_s_receipt_on_the_content_is_stale_and_names_what_mo
 def test_p2_stale_is_told_against_the_nearest_receipt() -> None:
     desk = Desk()
     desk.commit(A)
-    desk.receipt(A, components={"plan": "x", "run": "y", "model": "z"}, work="1" * 64, at="2026-08-05T00:00:00Z")
+    desk.receipt(
+        A, components={"plan": "x", "run": "y", "model": "z"}, work="1" * 64, at="2026-08-05T00:00:00Z"
+    )
     desk.receipt(A, attempt="a2")
     desk.title = "B"
     assert desk.state() == "pending stale plan"
@@ -201,7 +207,10 @@ def test_p5_a_human_s_edit_of_a_second_output_is_not_paid_over_when_the_first_is
     assert desk.state() == "pending edited plan"
 
 
-CHAIN = (Stage("base", PLACE, "cat", ("base/{slug}",)), Stage("text", PLACE, "cat", ("out/{slug}",), needs=("base",)))
+CHAIN = (
+    Stage("base", PLACE, "cat", ("base/{slug}",)),
+    Stage("text", PLACE, "cat", ("out/{slug}",), needs=("base",)),
+)
 
 
 def test_p2_a_work_waits_for_its_upstream_and_its_own_identity_is_not_known_till_then() -> None:

@@ -28,7 +28,9 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-fields = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), values, max_size=4)
+fields = st.dictionaries(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), values, max_size=4
+)
 
 
 def stage(**changes: object) -> Stage:
@@ -51,11 +53,20 @@ def stage(**changes: object) -> Stage:
 def workflow(one: Stage, vars: dict[str, object] | None = None) -> Workflow:
     outline = Stage("outline", PLACE, "cat", ("work/{slug}.md",))
     source = PlanSource("yaml", "plan.yaml", PLACE)
-    return Workflow("gitstate.yaml", source, (outline, one), (0, 1), {"tone": "plain"} if vars is None else vars, {})
+    return Workflow(
+        "gitstate.yaml", source, (outline, one), (0, 1), {"tone": "plain"} if vars is None else vars, {}
+    )
 
 
 def sources(**changes: object) -> Sources:
-    ids = {"p.md": BLOB, "t.md": BLOB, "data/x.csv": BLOB, "bin/tool": BLOB, "part.md": BLOB, "docs/a.md": BLOB}
+    ids = {
+        "p.md": BLOB,
+        "t.md": BLOB,
+        "data/x.csv": BLOB,
+        "bin/tool": BLOB,
+        "part.md": BLOB,
+        "docs/a.md": BLOB,
+    }
     globs = {"data/x.csv": ("data/x.csv",), "bin/tool": ("bin/tool",)}
     return Sources(ids, {"p.md": ("part.md",)}, globs)._replace(**changes)
 

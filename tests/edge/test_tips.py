@@ -43,7 +43,12 @@ class Clone:
 
     def lines(self, tree: str | None) -> set[str]:
         names = self.git("ls-tree", "-r", "--name-only", str(tree)).split()
-        return {line for name in names for line in self.git("cat-file", "-p", f"{tree}:{name}").split("\n") if line}
+        return {
+            line
+            for name in names
+            for line in self.git("cat-file", "-p", f"{tree}:{name}").split("\n")
+            if line
+        }
 
 
 @pytest.fixture
@@ -88,8 +93,10 @@ def test_what_was_merged_before_is_not_merged_again(clone: Clone) -> None:
 
 
 @pytest.mark.parametrize("ref", [RECEIPTS, LOG])
-@pytest.mark.parametrize("content", ["", "garbage\n", "\0" * 41, "ref: refs/heads/nowhere\n", "1" * 40 + "\n"])
-def test_p6_a_notes_ref_that_cannot_be_read_is_an_error_and_not_no_receipts(clone: Clone, ref: str, content: str) -> None:
+@pytest.mark.parametrize(
+    "content", ["", "garbage\n", "\0" * 41, "ref: refs/heads/nowhere\n", "1" * 40 + "\n"]
+)
+def test_p6_a_notes_ref_that_cannot_be_read_is_not_no_receipts(clone: Clone, ref: str, content: str) -> None:
     clone.note(ref, "ours")
     (clone.root / ".git" / ref).write_text(content)
     with pytest.raises(CorruptState, match=ref.rpartition("/")[2]):
