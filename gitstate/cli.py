@@ -28,7 +28,7 @@ cli.add_typer(hooks, name="hooks")
 
 Slugs = Annotated[
     Optional[list[str]],
-    typer.Argument(help="Slugs, globs over slugs, or paths of outputs.", show_default=False),
+    typer.Argument(help="Slugs, outputs' paths or folders, or globs over both.", show_default=False),
 ]
 Stages = Annotated[Optional[list[str]], typer.Option("--stage", help="Only this stage (repeatable).")]
 States = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Optional
 
@@ -161,22 +162,21 @@ def bar(done: int, total: int, width: int = 20) -> str:
 
 def holder(fields: Mapping[str, object]) -> str:
     """Who holds the run lock, in words."""
-    return f"pid {fields.get('pid', '?')} on {safe(str(fields.get('host', '?')))} since {fields.get('since', '?')}"
+    since = fields.get("since")
+    when = (
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since)) if isinstance(since, (int, float)) else "?"
+    )
+    return f"pid {fields.get('pid', '?')} on {safe(str(fields.get('host', '?')))} since {when}"
 
 
 def run_summary(fields: Mapping[str, object]) -> str:
     """What a run did, in words."""
-    parts = [
-        f"{fields.get(name, 0)} {word}"
-        for name, word in (
-            ("done", "done"),
-            ("restored", "restored"),
-            ("failed", "failed"),
-            ("left", "left alone"),
-        )
-        if fields.get(name)
-    ]
-    return f"{fields.get('at', '?')}, {', '.join(parts) or 'nothing to do'}, exit {fields.get('code', '?')}."
+    words = (("done", "done"), ("restored", "restored"), ("failed", "failed"), ("left", "left alone"))
+    parts = [f"{fields.get(name, 0)} {word}" for name, word in words if fields.get(name)]
+    end = " (interrupted)" if fields.get("code") == 130 else ""
+    return (
+        f"{fields.get('at', '?')}, {', '.join(parts) or 'nothing done'}, exit {fields.get('code', '?')}{end}."
+    )
 
 
 def why_lines(work: Mapping[str, Any]) -> list[str]:
@@ -264,39 +264,43 @@ def disturbed_line(branch: str, dirty: Sequence[str]) -> str:
 _AWAY = "The remote was not reached: results are safe here, `gitstate sync` delivers them."
 
 
-def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, unfinished: int, away: bool) -> list[str]:
+def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) -> list[str]:
     """What a run did, at its end, and what to type next."""
-    if not (unfinished or any(fields[name] for name in ("done", "restored", "failed", "left"))):
+    counts = (
+        (fields["restored"], "restored"),
+        (fields["failed"], "failed"),
+        (fields["left"], "left alone"),
+        (fields["unfinished"], "not begun or not finished"),
+        (len(agenda.failed), "failed before"),
+        (len(agenda.blocked), "wait for those"),
+    )
+    if not fields["done"] and not any(count for count, _ in counts):
         lines = [f"Nothing to do: {number(done, 'work is', 'works are')} done."]
         return [*lines, _AWAY] if away else lines
-    parts = [f"{fields['done']:,} done"]
-    if fields["restored"]:
-        parts.append(f"{fields['restored']:,} restored")
-    if fields["failed"]:
-        parts.append(f"{fields['failed']:,} failed")
-    if fields["left"]:
-        parts.append(f"{fields['left']:,} left alone")
-    if unfinished:
-        parts.append(f"{unfinished:,} not begun or not finished")
+    parts = [f"{fields['done']:,} done", *(f"{count:,} {words}" for count, words in counts if count)]
     if done:
         parts.append(f"{done:,} were done already")
     spent = f", {money(fields['usd'])}" if fields["usd"] else ""
     lines = [f"{', '.join(parts)} in {duration(fields['seconds'])}{spent}."]
     if agenda.failed or fields["failed"]:
         lines.append(
-            "Failed works stay failed until an input changes: gitstate why SLUG, gitstate run --retry-failed."
+            "Failed works stay failed until an input changes; see gitstate why SLUG. `gitstate run --retry-failed` "
+            "holds kept answers against today's checks first, and asks again where they do not pass."
         )
     if agenda.protected:
         lines.append(
             f"Left alone, because nobody vouches for them or a human edited them: {names(agenda.protected)}. "
-            'Take them as they are: gitstate accept SLUG --why "…"; make them anew: gitstate run --redo SLUG'
+            'Take them as they are: gitstate accept SLUG --why "…"; make them anew: '
+            "gitstate run --redo SLUG --stage STAGE"
         )
-    if unfinished:
-        stopped = "Interrupted. " if fields["code"] == 130 else ""
-        lines.append(f"{stopped}`gitstate run` goes on from here.")
-    if away:
-        lines.append(_AWAY)
-    return lines
+    if fields["dropped"]:
+        lines.append(
+            f"{number(fields['dropped'], 'call was', 'calls were')} ended before an answer came; whether that is "
+            "billed, only the provider knows."
+        )
+    if fields["unfinished"]:
+        lines.append("`gitstate run` goes on from here.")
+    return [*lines, _AWAY] if away else lines
 
 
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:

@@ -39,9 +39,14 @@ def accept(config: str, selection: Selection, components: Sequence[str], why: st
                 "Commit it first: a receipt must name what others can have too.",
             )
         accepted = _accept(clone, view, selection, frozenset(components), why)
-    show.tell(
-        f"Accepted {show.number(len(accepted), 'work')}." if accepted else "There is nothing to accept."
-    )
+    if accepted:
+        show.tell(f"Accepted {show.number(len(accepted), 'work')}.")
+    elif selection or components:
+        show.tell("None of these is unverified, stale or edited, so there is nothing to accept.")
+    else:
+        show.tell(
+            'Nothing is unverified. Stale or edited works are accepted by name: gitstate accept SLUG --why "…"'
+        )
     for name in accepted[:20]:
         show.tell(f"  {show.safe(name)}")
     if len(accepted) > 20:

@@ -17,6 +17,7 @@ from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.objects import Objects
 from gitstate.edge.record import Record, Recorder
+from gitstate.errors import UsageError
 
 
 def new_attempt() -> str:
@@ -31,7 +32,13 @@ def stamp() -> str:
 
 def who(clone: Clone) -> str:
     """Name and address of the user, as git knows them. Raises UsageError where it does not."""
-    return clone.git.text("var", "GIT_COMMITTER_IDENT").rpartition(">")[0] + ">"
+    ident = clone.git.text("var", "GIT_COMMITTER_IDENT", check=False)
+    if not ident:
+        raise UsageError(
+            "git does not know who you are, and what is written here says who.",
+            'Tell it: git config user.name "Your Name" and git config user.email you@example.com',
+        )
+    return ident.rpartition(">")[0] + ">"
 
 
 def receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str]) -> Receipt:

@@ -47,6 +47,7 @@ class Loop:
         self.options, self.redo, self.stop = options, redo, stop
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
+        self.dropped = 0  # commands that were ended before their answer came
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self._begun = 0
         self._flying = 0
@@ -128,6 +129,11 @@ class Loop:
         if key not in self.redo and restore(self.session, [status], self.progress):
             self._close(key, done=True)  # made before, and known only now that what it needs is done
             return
+        if key not in self.redo and (kept := self.session.recall(status)):
+            (settled,) = self.session.settle([kept])
+            self.session.judge_again([status.item])
+            self._tell(settled)
+            return
         prepared = self.session.prepare(status, key in self.redo)
         if isinstance(prepared, Settled):
             self._tell(prepared)
@@ -188,6 +194,6 @@ class Loop:
             if error is not None:
                 raise error
             if found is None:
-                session.forget(intent)
+                self.dropped += session.forget(intent)
         if settled and self.syncing.recorded():
             session.refresh()

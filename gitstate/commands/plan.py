@@ -116,7 +116,15 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
     summary, lines = answer.summary, []
     if not summary.total:
         return ["The plan has no items, so there is nothing that could be done."]
-    due = [s for s in summary.open if s.state == "pending" and s.reason not in (*PROTECTED, "missing")]
+    # A work waits for others of its item; where one of those is left alone, it will not be done.
+    stuck = {s.item for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED}
+    due = [
+        s
+        for s in summary.open
+        if s.state == "pending"
+        and s.reason not in (*PROTECTED, "missing")
+        and not (s.reason == "upstream" and s.item in stuck)
+    ]
     free = [s for s in summary.open if s.state == "pending" and s.reason == "missing"]
     left = [s for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED]
     if due or free:

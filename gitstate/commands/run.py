@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Collection
 from contextlib import closing
 from typing import NamedTuple, Optional
 
@@ -30,7 +31,7 @@ from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.edge.git import Git
-from gitstate.edge.jobs import schema_of
+from gitstate.edge.jobs import OWN_NAMES, schema_of
 from gitstate.edge.protect import check_outputs
 from gitstate.errors import ConfigError, NeedsHuman, Place, Problem, UsageError
 
@@ -141,9 +142,19 @@ def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkK
 
 def _prepare(session: Session) -> None:
     """Compile and parse all that the stages use, so that what is broken is known before anything is paid."""
-    view = session.view
+    view, problems = session.view, []
+    fields = {name for item in view.plan.items for name in item.fields}
     for stage in view.plan.workflow.stages:
-        session.jobs.prepare(stage, stage_sources(view.identity, stage))
+        known: dict[str, Collection[str] | None] = dict.fromkeys((*fields, *OWN_NAMES))
+        model = stage.model if stage.model is not None else view.plan.workflow.model
+        known.update(item=fields, vars=view.plan.workflow.vars, model=model, needs=stage.needs)
+        try:
+            session.jobs.prepare(stage, stage_sources(view.identity, stage), known)
+        except ConfigError as error:
+            problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    for stage in view.plan.workflow.stages:
         if path := stage.check.json_schema:
             try:
                 problem = schema_problem(schema_of(view.sources.text(path)))
@@ -196,11 +207,13 @@ def _conclude(
         "restored": progress.restored,
         "failed": progress.failed,
         "left": left,
+        "unfinished": loop.unfinished,
+        "dropped": loop.dropped,
         "seconds": round(progress.clock() - progress.began, 1),
         "usd": round(progress.usd, 6),
         "code": code,
     }
-    for line in show.run_end(fields, agenda, len(agenda.done), loop.unfinished, syncing.away):
+    for line in show.run_end(fields, agenda, len(agenda.done), syncing.away):
         show.story(line)
     try:
         with open(os.path.join(session.clone.repository.state, LAST_RUN), "w", encoding="utf-8") as file:

@@ -58,9 +58,9 @@ class Session:
         self.jobs = Jobs(clone.repository, clone.objects)
         self.switched = False  # whether the user has switched to another branch meanwhile
         self.scratch = os.path.join(clone.repository.state, "scratch")
-        self.rejected = os.path.join(
-            clone.repository.state, "rejected"
-        )  # what failed, for a person to look at
+        # What failed, for a person to look at, or to pass later.
+        self.rejected = Attempts(clone.repository.state, "rejected")
+        self._answers: Optional[dict[tuple[str, str, str], list[str]]] = None
         self.judging = Judge(self.jobs, self.root, self.scratch)
         os.makedirs(self.scratch, exist_ok=True)
         self.refresh()
@@ -141,6 +141,29 @@ class Session:
         except RenderError as error:
             failed = verdict.of_rendering(str(error))
             return self.settle([Judged(intent, 0.0, {}, failed=failed)])[0]
+
+    def recall(self, status: Status) -> Optional[Judged]:
+        """An answer to this very work that was rejected once and passes today, back in the spool; else None.
+
+        A check may have been mended since: what was paid for is not bought again for that (P4).
+        """
+        if self._answers is None:
+            self._answers = {}
+            for intent in self.rejected.intents():
+                self._answers.setdefault((intent.slug, intent.stage, intent.work), []).append(intent.attempt)
+        for name in reversed(self._answers.pop((status.slug, status.stage, status.hash or ""), [])):
+            attempt = self.rejected.read(name)
+            if attempt.spooled is None or self.judge(attempt.intent, attempt.spooled).failed is not None:
+                continue
+            look = protect.look(
+                self.clone.repository, self.clone.git, self.view.snapshot, status, self.staged
+            )
+            if not look.foreign and status.outputs == attempt.intent.outputs:
+                intent = attempt.intent._replace(before=look.before)
+                self.attempts.begin(intent)
+                self.attempts.spool(intent.attempt, attempt.spooled)
+                return self.judge(intent, attempt.spooled)
+        return None
 
     def _save_foreign(self, attempt: str, paths: Sequence[str]) -> None:
         """Before what nobody vouches for is replaced, because that was asked for: keep it where it can be found."""
@@ -231,7 +254,7 @@ class Session:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
         for attempt, work in settled.items():
             if work.how == "failed":
-                self.attempts.put_aside(attempt, self.rejected)
+                self.attempts.put_aside(attempt, self.rejected.folder)
         self.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
         return [settled[judged.intent.attempt] for judged in group]
 
@@ -391,12 +414,14 @@ class Session:
         stage = self.stages.get(intent.stage)
         return stage.ignore if stage else ()
 
-    def forget(self, intent: Intent) -> None:
+    def forget(self, intent: Intent) -> bool:
         """An attempt ended at our own word. Without an answer it is pending again, and what it cost is not known;
-        an answer that had arrived stays in the spool for the next start."""
+        an answer that had arrived stays in the spool for the next start. Returns whether a call was dropped."""
         if self.attempts.is_begun(intent.attempt) and not self.attempts.is_spooled(intent.attempt):
             self.record({}, (), [lost_line(self.clone.objects, intent)], [])
             self.attempts.remove([intent.attempt])
+            return True
+        return False
 
     def on_record(self, intent: Intent) -> bool:
         """Whether the notes know an attempt: it was recorded, and what lies here of it are leftovers."""

@@ -84,6 +84,9 @@ def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Findi
         for path in status.outputs:
             if view.tree.files.get(path) == view.snapshot.empty:
                 yield Finding("error", path, "an empty file stands where an output belongs")
+            elif status.reason == "unverified" and path in view.tree.files:
+                message = "no receipt vouches for it here; fetch receipts (gitstate sync) or accept it"
+                yield Finding("error", path, message)
             elif path in view.tree.others:
                 yield Finding("error", path, "is not a regular file, and outputs are")
     done = [status for status in statuses if status.state == "done"]

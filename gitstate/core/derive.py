@@ -167,9 +167,13 @@ class _Work:
         if key in self.snapshot.running:
             return "running", reason, components, None
         verdict = self.snapshot.verdicts.get((*key, self.hash))
-        if verdict is not None:
+        # One that was overcome, by a receipt for this very identity, stands against nothing any more.
+        if verdict is not None and (reason == "expired" or not self._is_receipted()):
             return "failed", reason, components, verdict.category
         return "pending", reason, components, None
+
+    def _is_receipted(self) -> bool:
+        return any(map(self._is_today, self.snapshot.receipts.of(self.item.slug, self.stage.name)))
 
     def _is_today(self, receipt: Receipt) -> bool:
         """Whether a receipt is for today's hash, under the scheme that it was made with (P12)."""

@@ -30,7 +30,7 @@ _VALUES = {
 class Selection(NamedTuple):
     """What was asked for; an empty part asks for everything."""
 
-    slugs: tuple[str, ...] = ()  # slugs, globs over slugs, or paths of outputs
+    slugs: tuple[str, ...] = ()  # slugs, paths of outputs, folders of outputs, or globs over slugs and paths
     stages: tuple[str, ...] = ()
     states: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
@@ -112,5 +112,16 @@ def _nearest(word: str, known: Iterable[str]) -> list[str]:
 def _matches(word: str, statuses: Sequence[Status]) -> set[int]:
     if is_glob(word):
         pattern = translate(word)
-        return {number for number, status in enumerate(statuses) if pattern.fullmatch(status.slug)}
-    return {number for number, status in enumerate(statuses) if word == status.slug or word in status.outputs}
+        return {
+            number
+            for number, status in enumerate(statuses)
+            if pattern.fullmatch(status.slug) or any(map(pattern.fullmatch, status.outputs))
+        }
+    folder = word.rstrip("/") + "/"
+    return {
+        number
+        for number, status in enumerate(statuses)
+        if word == status.slug
+        or word in status.outputs
+        or any(path.startswith(folder) for path in status.outputs)
+    }

@@ -16,7 +16,6 @@ attempt that the notes know.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import shutil
@@ -67,10 +66,10 @@ class Attempt(NamedTuple):
 
 
 class Attempts:
-    """The attempts of one clone."""
+    """The attempts of one clone: those in progress, or by another `name` those that were put aside."""
 
-    def __init__(self, state: str) -> None:
-        self.folder = os.path.join(state, "attempts")
+    def __init__(self, state: str, name: str = "attempts") -> None:
+        self.folder = os.path.join(state, name)
         self._anchored = False
 
     def begin(self, intent: Intent) -> None:
@@ -129,20 +128,22 @@ class Attempts:
             os.unlink(os.path.join(self.folder, name))
 
     def put_aside(self, attempt: str, folder: str) -> None:
-        """Give a response that was rejected a second name, where a person can look at it. May be repeated."""
-        for number in itertools.count(1):
-            path = self.response(attempt, number)
-            if not os.path.exists(path):
-                return
-            if os.path.getsize(path):
-                os.makedirs(folder, exist_ok=True)
-                aside = os.path.join(folder, os.path.basename(path))
-                try:
-                    os.link(path, aside)
-                except FileExistsError:
-                    pass  # by a run that died right after
-                except OSError:  # no hard links here
-                    shutil.copyfile(path, aside)
+        """Give the files of an attempt that was rejected a second name, in `folder`. May be repeated.
+
+        For a person to look at, and complete, so that the answer can pass another time (its intent comes last).
+        """
+        names = [
+            name for name in self._names() if name.split(".")[0] == attempt and not name.endswith(".tmp")
+        ]
+        for name in sorted(names, key=lambda name: name.endswith(".intent")):
+            path, aside = os.path.join(self.folder, name), os.path.join(folder, name)
+            os.makedirs(folder, exist_ok=True)
+            try:
+                os.link(path, aside)
+            except FileExistsError:
+                pass  # by a run that died right after
+            except OSError:  # no hard links here
+                shutil.copyfile(path, aside)
 
     def is_begun(self, attempt: str) -> bool:
         """Whether an attempt is on record."""
@@ -161,10 +162,19 @@ class Attempts:
 
         Raises CorruptState, naming the file, for a record that cannot be read; its response stays where it is.
         """
-        names = self._names()
-        return [
-            self._read(name[: -len(".intent")], names) for name in sorted(names) if name.endswith(".intent")
-        ]
+        return [self.read(name) for name in self._ids()]
+
+    def read(self, attempt: str) -> Attempt:
+        """One attempt, with its response. Raises CorruptState as `all` does."""
+        return self._read(attempt, self._names())
+
+    def intents(self) -> Iterator[Intent]:
+        """The intents alone, oldest first: responses may be large. Raises CorruptState as `all` does."""
+        for attempt in self._ids():
+            yield self._read(attempt, set()).intent
+
+    def _ids(self) -> list[str]:
+        return sorted(name[: -len(".intent")] for name in self._names() if name.endswith(".intent"))
 
     def under_way(self) -> Iterator[tuple[str, str]]:
         """(slug, stage) of the attempts on record; for readers beside a running process, which may remove them."""

@@ -17,12 +17,24 @@ from gitstate.core.values import canonical
 from gitstate.edge.attempts import Intent
 from gitstate.edge.objects import Objects
 from gitstate.edge.process import Job
-from gitstate.edge.render import Renderer, prepare_command, render_command
+from gitstate.edge.render import (
+    Known,
+    Renderer,
+    RenderError,
+    names_of,
+    names_of_command,
+    prepare_command,
+    render_command,
+    unknown,
+)
 from gitstate.edge.repo import Repository
 from gitstate.edge.sources import blob_id
-from gitstate.errors import NeedsHuman
+from gitstate.errors import ConfigError, NeedsHuman
 
 _KEPT = 64 * 1024 * 1024  # bytes of blobs remembered: prompts and shared inputs are read once, not per work
+
+
+OWN_NAMES = ("item", "model", "vars", "slug", "needs", "inputs", "file")  # beside the item's fields
 
 
 class Lazy(Mapping[str, object]):
@@ -51,6 +63,9 @@ class Jobs:
         self._repository, self._objects = repository, objects
         self._blobs: dict[str, bytes] = {}
         self._size = 0
+        self._template_names: dict[
+            str, set[str]
+        ] = {}  # by the template's path: what it needs beside the response
         self._renderers: dict[tuple[tuple[str, str], ...], Renderer] = {}
 
     def job(self, intent: Intent, stage: Stage, completed: int) -> Job:
@@ -59,6 +74,10 @@ class Jobs:
         Raises RenderError for a prompt or command that this work cannot be rendered for.
         """
         material = intent.material
+        for name in sorted(self._template_names.get(material.template or "", ())):
+            if name not in material.item and name not in OWN_NAMES:
+                # Rendered only when the response has been paid for, so it is looked at now.
+                raise RenderError(f"{material.template}: {name!r} is no field of {intent.slug}.")
         prompt = b""
         if material.prompt is not None:
             prompt = (
@@ -82,11 +101,23 @@ class Jobs:
             scratch_parent=os.path.join(self._repository.state, "scratch"),
         )
 
-    def prepare(self, stage: Stage, sources: Mapping[str, str]) -> None:
-        """Compile all that a stage renders, so that a broken one is known before anything is paid.
+    def prepare(self, stage: Stage, sources: Mapping[str, str], known: Known) -> None:
+        """Compile all that a stage renders and look at the names that it needs, before anything is paid.
 
-        `sources` are its files: path -> blob. Raises RenderError.
+        `sources` are its files: path -> blob; `known` the names that prompts, templates and commands can have.
+        Raises RenderError, and ConfigError for names that no work will have.
         """
+        problems = unknown(names_of_command(stage.run, stage.place), known)
+        if stage.check.command is not None:
+            problems += unknown(names_of_command(stage.check.command, stage.place), {**known, "output": None})
+        if stage.prompt is not None:
+            problems += unknown(names_of(stage.prompt, self._reader(sources)), known)
+        if stage.template is not None:
+            needed = names_of(stage.template, self._reader(sources))
+            problems += unknown(needed, {**known, "response": None})
+            self._template_names[stage.template] = {name for name, _ in needed} - {"response"}
+        if problems:
+            raise ConfigError(problems)
         prepare_command(stage.run, f"{stage.place}: run")
         if stage.check.command is not None:
             prepare_command(stage.check.command, f"{stage.place}: check.command")
@@ -132,10 +163,11 @@ class Jobs:
     def _renderer(self, sources: Mapping[str, str]) -> Renderer:
         key = tuple(sorted(sources.items()))
         if key not in self._renderers:
-            self._renderers[key] = Renderer(
-                lambda path: self.content(sources[path]) if path in sources else None
-            )
+            self._renderers[key] = Renderer(self._reader(sources))
         return self._renderers[key]
+
+    def _reader(self, sources: Mapping[str, str]) -> Callable[[str], Optional[bytes]]:
+        return lambda path: self.content(sources[path]) if path in sources else None
 
     def _names(self, material: Material) -> dict[str, object]:
         """The names that prompts and commands share. An item's field never hides one of gitstate's own."""

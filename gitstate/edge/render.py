@@ -7,11 +7,12 @@ jinja2 is imported when the first source needs it, as that costs some 60 ms and 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from gitstate.core.plan import Command
+from gitstate.core.problems import nearest
 from gitstate.edge import shell
 from gitstate.errors import ConfigError, GitstateError, Place, Problem
 
@@ -92,6 +93,50 @@ def _references(path: str, source: bytes, problems: list[Problem]) -> list[tuple
     except RecursionError:
         problems.append(Problem(Place(path), "nested too deeply to be read."))
     return good
+
+
+Known = Mapping[str, Collection[str] | None]  # name -> its attributes; None: any
+
+
+def names_of(path: str, read: Read) -> dict[tuple[str, str], Place]:
+    """What `path` and all that it includes need of their context (see `sandbox.names`), and where. Runs nothing."""
+    found: dict[tuple[str, str], Place] = {}
+    for each in (path, *includes(path, read)):
+        for name, line in _names_in((read(each) or b"").decode("utf-8", "replace")).items():
+            found.setdefault(name, Place(each, line))
+    return found
+
+
+def names_of_command(command: Command, place: Place) -> dict[tuple[str, str], Place]:
+    """The same of a command."""
+    source = command if isinstance(command, str) else "\n".join(command)
+    return dict.fromkeys(_names_in(source), place)
+
+
+def unknown(needed: Mapping[tuple[str, str], Place], known: Known) -> list[Problem]:
+    """A problem for each needed name that is not known, with the known one nearest to it."""
+    problems = []
+    for (name, attribute), place in needed.items():
+        attributes = known.get(name)
+        if name not in known:
+            problems.append(Problem(place, f"{name!r} is not defined.", nearest(name, known)))
+        elif attribute and attributes is not None and attribute not in (*attributes, *dir(dict)):
+            message = f"'{name}.{attribute}' is not defined."
+            problems.append(Problem(place, message, nearest(attribute, attributes)))
+    return problems
+
+
+def _names_in(source: str) -> dict[tuple[str, str], int]:
+    if not _JINJA.search(source):
+        return {}
+    from jinja2 import Environment, TemplateSyntaxError  # lazily, see the module's docstring
+
+    from gitstate.edge import sandbox
+
+    try:
+        return sandbox.names(Environment(autoescape=False).parse(source))  # noqa: S701 - parsed, not rendered
+    except (TemplateSyntaxError, RecursionError):
+        return {}  # said, with its place, when it is compiled
 
 
 class Renderer:

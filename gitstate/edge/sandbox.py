@@ -14,7 +14,9 @@ from difflib import get_close_matches
 from typing import Any
 
 from jinja2 import BaseLoader, StrictUndefined, TemplateNotFound, TemplateSyntaxError, nodes, pass_context
+from jinja2.defaults import DEFAULT_NAMESPACE
 from jinja2.exceptions import SecurityError, TemplateRuntimeError
+from jinja2.meta import find_undeclared_variables
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import missing
@@ -123,6 +125,37 @@ def references(tree: nodes.Template) -> Iterator[tuple[int, str, str]]:
         else:
             problem = path_problem(name)
             yield node.lineno, name, f"{name!r} {problem}" if problem else ""
+
+
+def names(tree: nodes.Template) -> dict[tuple[str, str], int]:
+    """The names that a parsed template needs: (name, "") and, where one attribute is asked for, (name, attribute).
+
+    With the line that needs them first. Left out are those that may be absent: under `default`, or asked whether
+    they are defined.
+    """
+    undeclared = find_undeclared_variables(tree) - set(DEFAULT_NAMESPACE)
+    may_be_absent: set[tuple[str, str]] = set()
+    for asked in tree.find_all((nodes.Filter, nodes.Test)):
+        if asked.name in ("default", "d", "defined", "undefined") and asked.node is not None:
+            may_be_absent.update(_named(asked.node))
+    found: dict[tuple[str, str], int] = {}
+    for node in tree.find_all((nodes.Name, nodes.Getattr, nodes.Getitem)):
+        for name, attribute in _named(node):
+            if name in undeclared and not {(name, ""), (name, attribute)} & may_be_absent:
+                found.setdefault((name, attribute), node.lineno)
+    return found
+
+
+def _named(node: nodes.Node) -> Iterator[tuple[str, str]]:
+    """`x` as (x, ""); `x.y` and `x["y"]` as (x, y)."""
+    if isinstance(node, nodes.Name):
+        yield node.name, ""
+    elif isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Name):
+        yield node.node.name, node.attr
+    elif isinstance(node, nodes.Getitem) and isinstance(node.node, nodes.Name):
+        key = node.arg.value if isinstance(node.arg, nodes.Const) else None
+        if isinstance(key, str):
+            yield node.node.name, key
 
 
 class Sandbox(ImmutableSandboxedEnvironment):

@@ -278,6 +278,18 @@ def test_a_verdict_on_today_s_identity_fails_a_due_work_and_no_other() -> None:
     assert desk.state() == "done exact"
 
 
+def test_a_verdict_that_was_overcome_does_not_come_back_with_its_identity() -> None:
+    desk = Desk()
+    line = LogLine(desk.judge().hash or "", "verdict", "one", "text", "a1", "2026-08-01T00:00:00Z")
+    desk.verdicts[("one", "text", line.work)] = Verdict("validation", ("a1",), line)
+    desk.receipt(A, attempt="a2")
+    desk.title = "B"
+    desk.commit(B)
+    desk.receipt(B, attempt="a3")
+    desk.title = "A"
+    assert desk.state() == "pending stale plan"
+
+
 def test_running_is_said_of_what_is_under_way() -> None:
     desk = Desk()
     desk.running = frozenset({("one", "text")})

@@ -83,6 +83,9 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
     with Stage(base, plant) as stage:
 
         def held(call: supervise.Call) -> None:
+            crashes.append(
+                invariants.look(stage.world)
+            )  # the run beside it finds it so, and may have finished it by the end
             bad.extend(_beside(stage, call))
 
         for start, number in enumerate(point.at):

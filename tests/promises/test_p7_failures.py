@@ -61,9 +61,6 @@ CASES = {
         check(command="grep -q answered {{ output }} || { echo no good; false; }"),
         {"answer": "something\n"}, "validation", "no good",
     ),
-    "a check command that is not there": Case(
-        check(command="no-such-checker {{ output }}"), {"answer": "something\n"}, "validation", "not found"
-    ),
     "no second output": Case({"output": PAIR}, {"outputs": ["text\n"]}, "validation", "2"),
     "an empty second output": Case({"output": PAIR}, {"outputs": ["text\n", ""]}, "validation", "2"),
     "a blank second output": Case({"output": PAIR}, {"outputs": ["text\n", " \n"]}, "validation"),
@@ -101,6 +98,24 @@ def test_p7_the_rejected_text_is_kept_outside_the_managed_tree(tmp_path: Path) -
     world.a.run(code=1)
     kept = [path for path in world.a.state.rglob("*") if path.is_file()]
     assert any(path.read_bytes() == b"too short to be true\n" for path in kept)
+
+
+def test_p7_a_check_command_that_is_not_there_judges_nothing_and_nothing_is_paid_twice(
+    tmp_path: Path,
+) -> None:
+    def checked(command: str) -> dict[str, Any]:
+        return {"article": {**ARTICLE, "check": {"command": command}}}
+
+    world = World(tmp_path, stages=checked("no-such-checker {{ output }}"), items=["one"])
+    done = world.a.run(code=2)
+    assert "gitstate.yaml:" in done.err
+    assert "no-such-checker" in done.err
+    assert not any((world.a.path / "out").glob("*"))
+    assert world.a.receipts() == world.a.log() == []
+    world.a.configure(checked("grep -q answered {{ output }}"), ["one"])
+    world.a.run()
+    assert world.paid() == {"one/article": 1}
+    assert world.a.states() == {"one/article": "done exact"}
 
 
 def test_p7_a_failed_upstream_stops_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
