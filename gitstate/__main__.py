@@ -33,7 +33,7 @@ _DISK = {
 # the plain forms of the commands that people and hooks type all day are answered without it; every other form
 # goes through it. Both end in the same functions.
 _QUICK_FLAGS = {"--json": "as_json", "--exit-code": "exit_code", "--all": "all"}
-_QUICK = {"plan": ("--json", "--exit-code", "--all"), "status": ("--json",), "run": ()}
+_QUICK = {"plan": ("--json", "--exit-code", "--all"), "status": ("--json",)}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,18 +80,27 @@ def _dispatch(arguments: list[str]) -> int:
     quick = _QUICK.get(arguments[0]) if arguments else None
     if quick is not None and all(flag in quick for flag in arguments[1:]):
         return _quickly(arguments[0], {_QUICK_FLAGS[flag]: True for flag in arguments[1:]})
+    if arguments[:1] == ["run"] and (jobs := _jobs(arguments[1:])):
+        from gitstate.commands.clone import CONFIG
+        from gitstate.commands.run import Options, run
+
+        return run(CONFIG, Options(jobs=jobs))
     from gitstate.cli import app
 
     return app(arguments)
 
 
+def _jobs(arguments: list[str]) -> int:
+    """How many works at once a plain `run` or `run -j N` asks for; 0 for any other form."""
+    if not arguments:
+        return 1
+    plain = len(arguments) == 2 and arguments[0] == "-j" and arguments[1].isascii()
+    return int(arguments[1]) if plain and arguments[1].isdigit() and len(arguments[1]) < 6 else 0
+
+
 def _quickly(command: str, options: dict[str, bool]) -> int:
-    from gitstate.commands.clone import CONFIG, Clone
+    from gitstate.commands.clone import Clone
 
-    if command == "run":
-        from gitstate.commands.run import Options, run
-
-        return run(CONFIG, Options())
     with Clone() as clone:
         if command == "plan":
             from gitstate.commands.plan import plan
