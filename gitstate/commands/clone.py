@@ -21,6 +21,7 @@ from gitstate.edge.repo import Repository, find
 from gitstate.edge.snapshot import View
 from gitstate.edge.sources import fingerprint, uncommitted
 from gitstate.edge.tips import Tips, tips
+from gitstate.errors import UsageError
 
 CONFIG = "gitstate.yaml"
 
@@ -42,7 +43,11 @@ class Clone:
         self.git = Git(self.repository.root, inherit=inherit)
         self.objects = Objects(self.git, self.repository)
         self.cache = Cache(os.path.join(self.repository.state, "cache"))
-        self.config = config
+        self.config = os.path.normpath(config).replace(os.sep, "/")
+        if os.path.isabs(config) or self.config.split("/")[0] == "..":
+            raise UsageError(
+                f"--config {config} is not in this repository.", "Name it from the repository's root."
+            )
         self.start = start
 
     def __enter__(self) -> Clone:

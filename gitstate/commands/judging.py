@@ -119,7 +119,8 @@ class Judge:
         if result.ended_by == "cancelled":
             raise CancelledError
         said = (result.stderr or result.stdout).strip()[-2000:] or f"exit code {result.code}"
-        if result.ended_by == "not_started" or result.code in (126, 127):  # POSIX: not executable, not found
+        # POSIX: 126 is not executable, 127 not found. A signal (out of memory, say) is no judgement either.
+        if result.ended_by == "not_started" or result.code in (126, 127) or result.signal is not None:
             raise UsageError(
                 f"{what} cannot be run: {said}",
                 "The answers that it should have judged are kept. Mend it, and run again: nothing is paid twice.",

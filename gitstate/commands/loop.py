@@ -13,12 +13,13 @@ from gitstate.commands.progress import Progress
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session, Settled
 from gitstate.commands.syncing import Syncing
-from gitstate.core.derive import Status
+from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
 from gitstate.core.schedule import is_due, order_of
 from gitstate.core.snapshot import WorkKey
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
+from gitstate.errors import GitstateError
 
 if TYPE_CHECKING:
     from gitstate.commands.run import Options, Stop
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 # Works handed out beyond those that run: while a group is recorded, the commands must not wait for their next one.
 # Nothing is spent on them before their turn.
 AHEAD = 24  # against 8: half as many groups with -j 8, and 0.5 ms of CPU less a work
+_QUICK = 0.25  # seconds that a quick command takes
 _WATCH = 0.5  # seconds between looks at the user's index while commands run; one `stat` each
 
 _Answer = tuple[Intent, Optional[Judged], Optional[BaseException]]
@@ -47,6 +49,11 @@ class Loop:
         self.options, self.redo, self.stop = options, redo, stop
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
+        self.trouble: Optional[GitstateError] = (
+            None  # what makes going on pointless, once all that runs has ended
+        )
+        self._ended = 0
+        self._seconds = 0.0  # of the commands that ended
         self.dropped = 0  # commands that were ended before their answer came
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
         self._begun = 0
@@ -79,6 +86,8 @@ class Loop:
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
         self.unfinished = len(self._open)
+        if self.trouble is not None:
+            raise self.trouble
 
     def _sort(self, keys: Sequence[WorkKey]) -> None:
         """Keep each work with the ready or with the waiting ones. The ready are put before those that were."""
@@ -99,11 +108,18 @@ class Loop:
         self._sort(self._waiting.pop(key[0], []))
 
     def _may_begin(self) -> bool:
-        if self.stop.is_set() or self._disturbed():
+        if self.stop.is_set() or self.trouble is not None or self._disturbed():
             return False
         if self.options.limit is not None and self._begun >= self.options.limit:
             return False
-        return self._flying < self.options.jobs + AHEAD
+        return self._flying < self.options.jobs + (AHEAD if self._is_quick() else 0)
+
+    def _is_quick(self) -> bool:
+        """Whether this run's commands end so fast that they would wait for the recording.
+
+        Slow ones are prepared only when their turn has come, so that they see what was committed until then.
+        """
+        return self._ended > 0 and self._seconds / self._ended < _QUICK
 
     def _disturbed(self) -> bool:
         """Whether the user has changed the clone so that nothing new may begin; says so once."""
@@ -124,6 +140,8 @@ class Loop:
         if not (
             is_due(status) or key in self.redo or (status.state == "failed" and self.options.retry_failed)
         ):
+            self.progress.left += status.reason in PROTECTED and status.state != "done"
+            self.progress.failed += status.state == "failed"
             self._close(key, done=status.state == "done")
             return
         if key not in self.redo and restore(self.session, [status], self.progress):
@@ -154,6 +172,7 @@ class Loop:
             self._again.add(key)
             self._ready.append(key)
         else:
+            self.progress.left += work.how == "kept"
             self._close(key, done=work.how == "done")
 
     def _work(self, intent: Intent, job: Job) -> None:
@@ -185,15 +204,19 @@ class Loop:
         """Record what came, and all that follows from it."""
         session = self.session
         judged = [found for _, found, _ in answers if found is not None]
+        self._ended += len(judged)
+        self._seconds += sum(found.seconds for found in judged)
         settled = session.settle(judged) if judged else []
         keys = ((work.intent.slug, work.intent.stage) for work in settled)
         session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
         for work in settled:
             self._tell(work)
         for intent, found, error in answers:
-            if error is not None:
+            if isinstance(error, GitstateError):
+                self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
+            elif error is not None:
                 raise error
-            if found is None:
+            elif found is None:
                 self.dropped += session.forget(intent)
         if settled and self.syncing.recorded():
             session.refresh()

@@ -36,7 +36,7 @@ def plan(
         selection = clone.words(selection)
         select.check(selection, view.plan.workflow)
         statuses = select.choose(selection, statuses_of(view, now))
-        check_outputs(clone.repository, clone.git, statuses)
+        check_outputs(clone.repository, clone.git, [s for s in statuses if s.state != "done"])
         if out:
             _save(out, to_json(view, statuses))
         if as_json:

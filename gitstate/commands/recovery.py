@@ -26,7 +26,9 @@ def recover(session: Session) -> list[Settled]:
     spooled: list[Judged] = []
     lost: list[tuple[str, LogLine]] = []
     for attempt in found:
-        if attempt.spooled is not None:
+        if attempt.spooled is not None and attempt.intent.stage not in session.stages:
+            show.story(f"{_name(attempt)}: its answer waits in the spool; its stage is not configured here.")
+        elif attempt.spooled is not None:
             spooled.append(session.judge(attempt.intent, attempt.spooled))
         elif not session.on_record(attempt.intent):
             lost.append(lost_line(session.clone.objects, attempt.intent))

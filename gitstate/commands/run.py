@@ -158,7 +158,7 @@ def _prepare(session: Session) -> None:
         if path := stage.check.json_schema:
             try:
                 problem = schema_problem(schema_of(view.sources.text(path)))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 problem = f"It is not JSON: {error}."
             if problem:
                 raise ConfigError(
@@ -174,7 +174,7 @@ def _saved(path: str, session: Session, statuses: list[Status]) -> list[Status]:
         works = [(work["slug"], work["stage"]) for work in saved["work"]]
         now = {(status.slug, status.stage): status for status in statuses}
         chosen = [now[work] for work in works if work in now]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a saved plan ({error}).", f"Save one: gitstate plan --out {path}"
         ) from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple, Optional
@@ -32,6 +33,7 @@ from gitstate.edge.record import Moved, Record, Recorder
 from gitstate.edge.render import RenderError
 from gitstate.edge.snapshot import View
 
+_LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
 _ROOM = 2.0  # seconds between looks for room on a full disk
 _TRIES = 3  # of spooling an answer on a disk that errs
 
@@ -85,6 +87,9 @@ class Session:
         self.stages = {stage.name: stage for stage in self.view.plan.workflow.stages}
         self.statuses = {(s.slug, s.stage): s for s in statuses_of(self.view, utc_now())}
         self.staged = protect.staged_changes(clone.git, self.view.tips.head)
+        self.view.sources.store(
+            self.view.snapshot.dirty
+        )  # so that they can be read by id, if they are used at all
 
     def needs(self, stage: str) -> tuple[str, ...]:
         """The stages that a stage needs; none for one that is no longer configured."""
@@ -127,10 +132,11 @@ class Session:
             ),
             at=stamp(),
             material=gather(view.plan, view.identity, view.snapshot.tree, status.item, stage),
+            committed=tuple(self.tree.get(path) for path in status.outputs),
             before=standing.before,
         )
-        if standing.foreign and not redo:
-            return Settled("in_the_way", intent, 0.0, {}, paths=standing.foreign)
+        if standing.blocked or (standing.foreign and not redo):
+            return Settled("in_the_way", intent, 0.0, {}, paths=standing.blocked or standing.foreign)
         if standing.foreign:
             self._save_foreign(attempt, standing.foreign)
         completed = sum(
@@ -192,6 +198,9 @@ class Session:
             "said": result.stderr or result.stdout,
             "usage": dict(result.usage),
         }
+        if result.code != 0 and shutil.disk_usage(self.scratch).free < _LEAST_ROOM:
+            # The command had no room to answer in: that is this disk's failure, not the work's.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.scratch)
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
         self._spool(intent, spooled, hurry)
         try:
@@ -266,12 +275,14 @@ class Session:
     def _promote(self, judged: Judged) -> tuple[str, ...]:
         """Put the outputs in their places. Returns the paths that something else has taken meanwhile."""
         intent = judged.intent
-        if not self.checked_out:
-            return ()
+        taken = self._taken_on_branch(intent)
+        if taken or not self.checked_out:
+            return taken
         blocked = tuple(
             path
             for path, before, data in zip(intent.outputs, intent.before, judged.outputs)
-            if not protect.unchanged(self.root, path, before) and protect.content(self.root, path) != data
+            if not protect.unchanged(self.root, path, before)
+            and protect.content(self.root, path) not in (None, data)
         )
         if blocked:
             return blocked
@@ -284,11 +295,24 @@ class Session:
                 continue  # put there by the run that died
             try:
                 name = os.path.basename(temporary)
-                replace = before is not None or standing == b""
+                replace = standing is not None and (before is not None or not standing)
                 write_whole(os.path.join(self.root, path), data, name, replace=replace, within=self.root)
             except FileExistsError:
                 return (path,)
         return ()
+
+    def _taken_on_branch(self, intent: Intent) -> tuple[str, ...]:
+        """Paths to which somebody else has committed other content since the attempt began (P5)."""
+        made = {
+            blob
+            for line in self.view.snapshot.receipts.of(intent.slug, intent.stage)
+            for _, blob in line.outputs
+        }
+        return tuple(
+            path
+            for path, then in zip(intent.outputs, intent.committed)
+            if (now := self.tree.get(path)) not in (None, then, self.view.snapshot.empty) and now not in made
+        )
 
     def _record(
         self, ready: Sequence[Judged], kept: Sequence[Judged], failed: Sequence[Judged]

@@ -86,7 +86,13 @@ def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Findi
                 yield Finding("error", path, "an empty file stands where an output belongs")
             elif status.reason == "unverified" and path in view.tree.files:
                 message = "no receipt vouches for it here; fetch receipts (gitstate sync) or accept it"
-                yield Finding("error", path, message)
+                # (a newer gitstate's receipt on it is one that only this version cannot read)
+                newer = (
+                    view.receipts.unread.get(view.tree.files[status.outputs[0]])
+                    if status.outputs[0] in view.tree.files
+                    else 0
+                )
+                yield Finding("note" if newer else "error", path, message)
             elif path in view.tree.others:
                 yield Finding("error", path, "is not a regular file, and outputs are")
     done = [status for status in statuses if status.state == "done"]

@@ -45,6 +45,9 @@ class Intent(NamedTuple):
     temporaries: tuple[str, ...]  # every temporary file that promoting may make, as repository paths
     at: str
     material: Material
+    committed: tuple[
+        Optional[str], ...
+    ]  # the blobs at the outputs' paths on the branch; other ones are not ours
     before: tuple[Optional[str], ...]  # the blobs that stood at the outputs' paths, which may be replaced
 
 
@@ -271,5 +274,6 @@ def _intent(fields: Mapping[str, Any]) -> Intent:
         temporaries=tuple(map(str, fields["temporaries"])),
         at=str(fields["at"]),
         material=from_json(fields["material"]),
+        committed=tuple(None if blob is None else str(blob) for blob in fields["committed"]),
         before=tuple(None if blob is None else str(blob) for blob in fields["before"]),
     )

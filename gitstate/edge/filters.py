@@ -53,7 +53,7 @@ class Filters:
         return [found[path] for path in paths]
 
     def _by_git(self, paths: Sequence[str]) -> list[str]:
-        names = b"".join(_quoted(path) + b"\n" for path in paths)
+        names = b"".join(quoted(path) + b"\n" for path in paths)
         for last in (False, True):
             done = self._git.run(
                 *DURABLE, "-c", "core.safecrlf=false", "hash-object", "-w", "--stdin-paths", stdin=names
@@ -89,7 +89,7 @@ class Filters:
     def _ask(self, paths: Sequence[str]) -> Iterable[str]:
         if self._child is None:
             self._child = Child(self._git, "check-attr", "--stdin", *_ATTRIBUTES)
-        self._child.send(b"".join(_quoted(path) + b"\n" for path in paths))
+        self._child.send(b"".join(quoted(path) + b"\n" for path in paths))
         for _ in paths:
             values = [self._child.line().rpartition(b": ")[2].decode("utf-8", "replace") for _ in _ATTRIBUTES]
             yield self._kind(*values)
@@ -138,7 +138,8 @@ def _content(path: str) -> bytes:
         return file.read()
 
 
-def _quoted(path: str) -> bytes:
+def quoted(path: str) -> bytes:
+    """A path as git's `--stdin` modes without -z read it. Raises UsageError for one with a line break."""
     name = os.fsencode(path)
     if b"\n" in name:
         raise UsageError(f"git cannot be asked about a path with a line break: {path!r}", "Rename the file.")

@@ -63,6 +63,9 @@ def environment(keep_index: bool = False) -> dict[str, str]:
     if keep_index:
         env.update({name: os.environ[name] for name in _HOOK if name in os.environ})
     env["GIT_OPTIONAL_LOCKS"] = "0"
+    env["GIT_NO_REPLACE_OBJECTS"] = (
+        "1"  # replacements are one clone's private view, and ids must mean content
+    )
     env["LC_ALL"] = "C"
     return env
 

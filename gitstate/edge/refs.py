@@ -157,7 +157,8 @@ def clear_stale_locks(repository: Repository) -> Cleared:
     if ours:
         before = {path: _stamp(path) for path in ours}
         time.sleep(_SETTLED)  # nothing living leaves a lock unchanged that long in this state
-        for path in ours:
+        # HEAD's first, which the branch's proves: killed in between, the next start must still know it.
+        for path in reversed(ours):
             if before[path] is not None and _stamp(path) == before[path]:
                 os.unlink(path)
                 removed.append(path)

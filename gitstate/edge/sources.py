@@ -10,12 +10,14 @@ import bisect
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from blake3 import blake3
 
 from gitstate.core.glob import is_glob, translate
+from gitstate.edge.filters import quoted
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.repo import Repository
@@ -78,7 +80,7 @@ class Sources:
         """
         wanted = [path for path in dict.fromkeys(paths) if path not in self._found]
         if len(wanted) > _FEW:
-            suspects = changed(self._git, globs)
+            suspects = changed(self._git, globs) or set()
             for path in wanted:
                 if path in self._tree.files and path not in suspects:
                     self._found[path] = Source(self._tree.files[path], False)
@@ -117,7 +119,9 @@ class Sources:
     def store(self, paths: Sequence[str]) -> None:
         """Write the blobs of files that are not committed into the object store, so that they can be read by id."""
         if paths:
-            self._git.run("hash-object", "-w", "--stdin-paths", stdin="\n".join(paths).encode() + b"\n")
+            self._git.run(
+                "hash-object", "-w", "--stdin-paths", stdin=b"".join(quoted(path) + b"\n" for path in paths)
+            )
 
     def _if_equals_head(self, path: str) -> Optional[bytes]:
         """The bytes in the working tree if they are the committed blob as they are: no filter could say otherwise."""
@@ -138,7 +142,7 @@ class Sources:
     def _filtered(self, paths: Sequence[str]) -> list[str]:
         if not paths:
             return []
-        names = "\n".join(paths).encode("utf-8", "surrogateescape") + b"\n"
+        names = b"".join(quoted(path) + b"\n" for path in paths)
         return self._git.run("hash-object", "--stdin-paths", stdin=names).out.decode().split()
 
     def _sparse(self, paths: Sequence[str]) -> set[str]:
@@ -157,15 +161,30 @@ def fingerprint(
 
     For many paths only those that git's stat cache suspects are read.
     """
-    chosen = sorted(changed(git, globs).intersection(paths)) if len(paths) > _FEW else paths
-    found: dict[str, Optional[bytes]] = {}
-    for path in chosen:
-        try:
-            with open(os.path.join(repository.root, path), "rb") as file:
-                found[path] = blake3(file.read()).digest()
-        except OSError:
-            found[path] = None
+    suspects = changed(git, globs) if len(paths) > _FEW else None
+    chosen = paths if suspects is None else sorted(suspects.intersection(paths))
+    # What files become when they are committed stands in these, too.
+    folders = (
+        {path[: at + 1] for path in paths for at in range(len(path)) if path[at] == "/"}
+        if suspects is None
+        else set()
+    )
+    attributes = [f"{folder}.gitattributes" for folder in ("", *sorted(folders))]
+    common = repository.common_dir
+    found = {path: _print(os.path.join(repository.root, path)) for path in (*chosen, *attributes)}
+    for path in (os.path.join(common, "info", "attributes"), os.path.join(common, "config")):
+        found[path] = _print(path)
     return found
+
+
+def _print(path: str) -> Optional[bytes]:
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return b"not a regular file"
+        with open(path, "rb") as file:
+            return blake3(file.read()).digest()
+    except OSError:
+        return None
 
 
 def uncommitted(git: Git, globs: Sequence[str]) -> list[str]:
@@ -176,9 +195,11 @@ def uncommitted(git: Git, globs: Sequence[str]) -> list[str]:
     return listed.out.decode("utf-8", "surrogateescape").split("\0")[:-1]
 
 
-def changed(git: Git, globs: Sequence[str]) -> set[str]:
-    """Paths that may differ from HEAD: git's stat cache says so, their content decides."""
-    listed = git.run("diff-index", "-z", "--name-only", "HEAD", "--", *_pathspecs(globs))
+def changed(git: Git, globs: Sequence[str]) -> Optional[set[str]]:
+    """Paths that may differ from HEAD: git's stat cache says so, their content decides. None: there is no HEAD."""
+    listed = git.run("diff-index", "-z", "--name-only", "HEAD", "--", *_pathspecs(globs), check=False)
+    if listed.code:
+        return None
     return set(listed.out.decode("utf-8", "surrogateescape").split("\0"))
 
 

@@ -7,7 +7,7 @@ A plain `git pull` brings the remote's notes into tracking refs; they count from
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Optional
 
 from gitstate.edge import notes
@@ -45,11 +45,23 @@ def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Ti
                 f"{path} does not hold the id of a commit, so the receipts cannot be read.",
                 f"Remove the file and set the ref to the last id that {log} names: git update-ref {ref} ID",
             )
+    for path in _files(os.path.join(repository.common_dir, *TRACKING.split("/"))):
+        name = os.path.relpath(path, repository.common_dir).replace(os.sep, "/")
+        if name not in refs and not name.endswith(".lock"):
+            raise CorruptState(
+                f"{path} does not hold the id of a commit, so fetched receipts cannot be read.",
+                "Remove the file, then: gitstate sync",
+            )
     found = {
         ref: _tree(git, objects, cache, ref, refs.get(ref), tracked[name])
         for ref, name in ((RECEIPTS, "/notes"), (LOG, "/notes-log"))
     }
     return Tips(objects.resolve("HEAD^{commit}"), found[RECEIPTS], found[LOG])
+
+
+def _files(folder: str) -> Iterator[str]:
+    for above, _, names in os.walk(folder):
+        yield from (os.path.join(above, name) for name in names)
 
 
 def _refs(git: Git) -> dict[str, str]:
@@ -71,7 +83,12 @@ def _tree(
         )
     for commit in fetched:
         theirs = objects.resolve(f"{commit}^{{tree}}")
-        if theirs is None or theirs == tree:
+        if theirs is None:
+            raise CorruptState(
+                f"What was fetched of {ref} names {commit}, which cannot be read here.",
+                f"Forget it (git update-ref -d, for what `git for-each-ref {TRACKING}` lists), then: gitstate sync",
+            )
+        if theirs == tree:
             continue
         merged = known.get((tree, theirs))
         if merged is None or objects.resolve(merged) is None:
