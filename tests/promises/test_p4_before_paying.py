@@ -23,7 +23,9 @@ def test_p4_unknown_names_are_all_said_with_their_places_before_anything_is_paid
         "templates/foot.md": "by {{ writer | default('nobody') }} {{ item.tpoic }}",
     }
     items = [{"slug": "one", "title": "One", "topic": "x"}]
-    world = World(tmp_path, stages=stages, items=items, files=files, model={"name": "m"}, vars={"audience": "all"})
+    world = World(
+        tmp_path, stages=stages, items=items, files=files, model={"name": "m"}, vars={"audience": "all"}
+    )
     done = world.a.run(code=2)
     for wrong in ("needs.outlines", "vars.audiance", "titel", "model.nam", "outptu", "item.tpoic"):
         assert f"'{wrong}' is not defined" in done.err
@@ -33,7 +35,9 @@ def test_p4_unknown_names_are_all_said_with_their_places_before_anything_is_paid
     assert world.calls() == []
 
 
-def test_p4_a_field_that_only_this_item_lacks_in_the_template_is_known_before_its_call(tmp_path: Path) -> None:
+def test_p4_a_field_that_only_this_item_lacks_in_the_template_is_known_before_its_call(
+    tmp_path: Path,
+) -> None:
     stages = {"article": {**ARTICLE, "template": "templates/page.md"}}
     items = [{"slug": "one", "title": "One"}, {"slug": "two"}]
     files = {"templates/page.md": "# {{ title }}\n\n{{ response }}"}

@@ -1,0 +1,48 @@
+"""P5 and the exit codes: what others did while works were under way is respected, and what is left is said."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.support.world import ARTICLE, World
+
+GATE = 'while [ ! -e "$HOME/go" ]; do sleep 0.05; done; echo machine'
+
+
+def test_p5_what_a_human_commits_at_an_output_s_path_in_the_middle_of_a_run_stays(tmp_path: Path) -> None:
+    world = World(tmp_path, stages={"article": {"run": GATE, "output": "out/{slug}.md"}}, items=["one"])
+    running = world.a.start("run", "--branch", "results")
+    while not any(world.a.state.glob("attempts/*.intent")):
+        time.sleep(0.02)
+    tip = world.a.git("rev-parse", "refs/heads/results")
+    blob = world.a.git("hash-object", "-w", "--stdin", stdin="human\n")
+    world.a.git("read-tree", f"--index-output={tmp_path}/index", tip)
+    index = {"GIT_INDEX_FILE": f"{tmp_path}/index"}
+    world.a.git("update-index", "--add", "--cacheinfo", f"100644,{blob},out/one.md", **index)
+    tree = world.a.git("write-tree", **index)
+    commit = world.a.git("commit-tree", tree, "-p", tip, "-m", "By hand")
+    world.a.git("update-ref", "refs/heads/results", commit, tip)
+    (world.home / "go").touch()
+    running.wait(3)
+    assert world.a.show("out/one.md", "refs/heads/results") == "human\n"
+    assert world.a.spooled()
+
+
+def test_what_stands_unverified_behind_a_new_stage_is_left_and_the_exit_code_says_so(tmp_path: Path) -> None:
+    stages = {
+        "base": {"run": "echo base", "output": "base/{slug}.txt"},
+        "article": {"run": "echo article", "needs": ["base"], "output": "out/{slug}.md"},
+    }
+    world = World(tmp_path, stages=stages, items=["one"], files={"out/one.md": "mine\n"})
+    world.a.run(code=3)
+    assert world.a.states() == {"one/base": "done exact", "one/article": "pending unverified"}
+    assert world.a.show("out/one.md") == "mine\n"
+
+
+def test_p5_nothing_is_paid_for_where_no_file_can_stand(tmp_path: Path) -> None:
+    world = World(tmp_path, stages={"article": {**ARTICLE, "output": "a/{slug}.md"}}, items=["one"])
+    (world.a.path / "a").write_text("a file where a folder belongs\n")
+    world.a.run(code=3)
+    world.a.run("--redo", "one", code=3)
+    assert world.calls() == []
