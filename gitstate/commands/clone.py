@@ -89,7 +89,9 @@ class Clone:
             return Answer(at.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
         view = self.view(at=at)
         statuses = each_status(view.plan, view.identity, view.snapshot, now)
-        summary = summarise(view.plan, statuses, self.prices(view))
+        summary = summarise(view.plan, statuses, {})
+        if summary.open:  # else nobody asks what it will cost
+            summary = summary._replace(prices=self.prices(view))
         unknown = view.receipts.unknown + view.log.unknown
         if not held and not any(stage.ttl for stage in view.plan.workflow.stages):
             self._keep(key, view, summary, unknown)
