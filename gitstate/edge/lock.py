@@ -27,6 +27,17 @@ class Locked(ComeBackLater):
     """Another run holds the lock."""
 
 
+class NoLocks(UsageError):
+    """The file system has no locks, or none that hold anybody off."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"Locks do not work on the file system that holds {path} ({why}).",
+            "Two runs could not be told apart there: move the clone to a local disk.",
+        )
+        self.why = why
+
+
 class Lock:
     """The held lock; a context manager that gives it back. `descriptor` is what git children inherit."""
 
@@ -41,7 +52,8 @@ class Lock:
     def acquire(cls, state: str, timeout: float = 0.0) -> Lock:
         """Take the lock of the state folder `state`, waiting up to `timeout` seconds.
 
-        Raises Locked, saying who has it since when, or UsageError where the file system has no locks.
+        Raises Locked, saying who has it since when, or UsageError where the file system has no locks, or
+        gives them to everybody.
         """
         os.makedirs(state, exist_ok=True)
         deadline = time.monotonic() + timeout
@@ -50,7 +62,7 @@ class Lock:
         while True:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                if _take(descriptor, path, shared=False) and _is_at(descriptor, path):
+                if _take(descriptor, path, shared=False) and _holds(descriptor, path):
                     lock = cls(state, descriptor)
                     lock._sign()
                     return lock
@@ -61,7 +73,7 @@ class Lock:
             tries += 1
             if tries >= _PROBES and time.monotonic() >= deadline:
                 raise _locked(state)
-            backoff.wait()
+            backoff.wait(deadline - time.monotonic() if tries >= _PROBES else None)
 
     def _sign(self) -> None:
         """Leave word who holds the lock. For people only: nothing is decided by it."""
@@ -97,16 +109,12 @@ def is_held(state: str) -> bool:
 
     There is no way to ask without trying. The try is for a shared lock and is given back at once: readers
     do not get into each other's way, and `acquire` tries more than once, so that it outlasts such an instant.
+    Where locks do not work nobody can hold one (`acquire` refuses), so what only reads can still answer.
     """
-    path = os.path.join(state, _FILE)
     try:
-        descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
-    except FileNotFoundError:
+        return _refused_to_others(os.path.join(state, _FILE))
+    except (FileNotFoundError, NoLocks):
         return False
-    try:
-        return not _take(descriptor, path, shared=True)
-    finally:
-        os.close(descriptor)
 
 
 def holder(state: str) -> Optional[dict[str, object]]:
@@ -117,6 +125,15 @@ def holder(state: str) -> Optional[dict[str, object]]:
     except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None
+
+
+def _refused_to_others(path: str) -> bool:
+    """Whether a lock file is held, as whoever opens it anew finds it. Raises NoLocks, FileNotFoundError."""
+    descriptor = os.open(path, os.O_RDWR if sys.platform == "win32" else os.O_RDONLY)
+    try:
+        return not _take(descriptor, path, shared=True)
+    finally:
+        os.close(descriptor)
 
 
 def _take(descriptor: int, path: str, *, shared: bool) -> bool:
@@ -135,16 +152,32 @@ def _take(descriptor: int, path: str, *, shared: bool) -> bool:
         if error.errno in (errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK):
             return False
         if error.errno in _NO_LOCKS:
-            raise UsageError(
-                f"Locks do not work on the file system that holds {path} ({os.strerror(error.errno or 0)}).",
-                "Two runs could not be told apart there: move the clone to a local disk.",
-            ) from error
+            raise NoLocks(path, os.strerror(error.errno or 0)) from error
         raise
     return True
 
 
+def _holds(descriptor: int, path: str) -> bool:
+    """Whether the lock just taken keeps others out: False if the lock file is no longer the one at `path` (the
+    state folder may be deleted at any time).
+
+    Raises NoLocks if the lock is given to others too, as some network and user-space file systems do. It belongs
+    to the open file and not to the process, so a second opening here is refused what another process would be.
+    """
+    if not _is_at(descriptor, path):
+        return False
+    try:
+        if _refused_to_others(path):
+            return True
+    except FileNotFoundError:
+        return False
+    if _is_at(descriptor, path):
+        raise NoLocks(path, "one that is held was given a second time")
+    return False
+
+
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether the locked file is still the one at `path` (the state folder may be deleted at any time)."""
+    """Whether an open file is the one at `path`."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:

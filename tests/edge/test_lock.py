@@ -199,7 +199,7 @@ def test_a_lock_file_that_was_deleted_and_made_anew_does_not_let_two_in(tmp_path
     os.close(first)
 
 
-@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL])
 def test_a_file_system_without_locks_is_noticed_and_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
@@ -207,7 +207,46 @@ def test_a_file_system_without_locks_is_noticed_and_named(
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(fcntl, "flock", refuses)
-    for call in (lambda: Lock.acquire(str(tmp_path)), lambda: is_held(str(tmp_path))):
-        with pytest.raises(UsageError, match="Locks do not work") as caught:
-            call()
-        assert "local disk" in caught.value.hint
+    with pytest.raises(UsageError, match="Locks do not work") as caught:
+        Lock.acquire(str(tmp_path))
+    assert "local disk" in caught.value.hint
+    assert not is_held(str(tmp_path)), "what only reads can still answer"
+    assert not (tmp_path / "lock.json").exists()
+
+
+def test_locks_that_hold_nobody_off_are_noticed_by_whoever_takes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    with pytest.raises(UsageError, match=r"Locks do not work .* given a second time"):
+        Lock.acquire(str(tmp_path))
+    assert not (tmp_path / "lock.json").exists()
+
+
+def test_a_lock_file_that_is_replaced_while_the_lock_is_tried_is_not_taken_for_a_bad_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, seen = fcntl.flock, []
+
+    def replaced_meanwhile(descriptor: int, how: int) -> None:
+        if how & fcntl.LOCK_SH and not seen:
+            seen.append(descriptor)
+            (tmp_path / "lock").unlink()
+            (tmp_path / "lock").touch()
+            return
+        plain(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", replaced_meanwhile)
+    with Lock.acquire(str(tmp_path)) as lock:
+        assert os.path.samestat(os.fstat(lock.descriptor), os.stat(tmp_path / "lock"))
+
+
+def test_who_waits_gives_up_when_the_time_is_over_and_never_goes_on(tmp_path: Path) -> None:
+    holder = python(HOLD, tmp_path)
+    said(holder)
+    for timeout in (0.0, 0.3):
+        began = time.monotonic()
+        with pytest.raises(Locked, match=f"pid {holder.pid}"):
+            Lock.acquire(str(tmp_path), timeout=timeout)
+        assert time.monotonic() - began >= timeout
+    holder.communicate("")
