@@ -13,7 +13,12 @@ from gitstate.errors import GitstateError
 
 def doctor(clone: Clone, *, as_json: bool = False) -> int:
     """Returns 0, or 1 where something that gitstate's promises stand on does not work here."""
-    found = [probe.git_version(clone.git), *probe.file_system(clone.repository.state), *_remote(clone)]
+    repository = clone.repository
+    found = [
+        probe.git_version(clone.git),
+        *probe.file_system(repository.state, repository.root),
+        *_remote(clone),
+    ]
     if as_json:
         fields = {"format": 1, "found": [each._asdict() for each in found]}
         print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
@@ -24,7 +29,7 @@ def doctor(clone: Clone, *, as_json: bool = False) -> int:
         ]
         for line in show.table(rows):
             show.tell(line)
-        if lock.is_held(clone.repository.state):
+        if lock.is_held(repository.state):
             show.tell("A run is going on here.")
     return 1 if any(probe.broken(found)) else 0
 

@@ -14,7 +14,7 @@ from gitstate.commands import hooks as git_hooks
 from gitstate.commands.clone import CONFIG, Clone, statuses_of, utc_now
 from gitstate.core.problems import nearest
 from gitstate.data import folder
-from gitstate.edge import remote
+from gitstate.edge import probe, remote
 from gitstate.edge.files import write_whole
 from gitstate.edge.git import Git
 from gitstate.edge.repo import RECEIPTS, Repository, find
@@ -26,7 +26,8 @@ STARTER = "starter"
 def init(example: str, *, hooks: bool) -> int:
     """Set up the repository that the current folder lies in; `example` is one of the examples, or "list".
 
-    Returns 0. UsageError outside a repository and for an example that there is not.
+    Returns 0, for files that are written are of use whatever the file system can do: that is said, and `run`
+    refuses by itself where it must. UsageError outside a repository and for an example that there is not.
     """
     if example == "list":
         for name in _examples():
@@ -48,6 +49,7 @@ def init(example: str, *, hooks: bool) -> int:
         git_hooks.install()
     if written or changed:
         show.tell(_about_commits(facts))
+    _try_file_system(repository)
     _advise(written)
     return 0
 
@@ -204,6 +206,19 @@ def _about_commits(facts: _Facts) -> str:
         f"{' (here ' + ' and '.join(here) + ')' if here else ''}.\n"
         "Pre-commit hooks do not run on them: each output has passed its stage's checks by then."
     )
+
+
+def _try_file_system(repository: Repository) -> None:
+    """Say whether the file system does what the promises stand on: one line if so, else one for each that is not."""
+    found = probe.file_system(repository.state, repository.root)
+    less = [each for each in found if not each.works]
+    if not less:
+        show.tell("This file system keeps what gitstate promises (rename, locks, fsync): tried.")
+    for each in less:
+        can = "cannot do this" if each.works is False else "does less here"
+        show.tell(f"This file system {can}: {each.name}: {show.safe(each.words)}.")
+    if any(probe.broken(found)):
+        show.tell("Move the clone to a local disk before you run anything. To try again: gitstate doctor")
 
 
 # --- what next --------------------------------------------------------------------------------------------------------

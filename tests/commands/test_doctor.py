@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,24 @@ from gitstate.edge.lock import Lock
 def doctor(clone: Path, *flags: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gitstate", "doctor", *flags]
     return subprocess.run(command, cwd=clone, capture_output=True, text=True, check=False)
+
+
+@contextlib.contextmanager
+def elsewhere(clone: Path) -> Iterator[Path]:
+    """A linked worktree of a clone on another file system, where this machine has one."""
+    other = "/dev/shm"
+    if not os.access(other, os.W_OK) or os.stat(other).st_dev == clone.stat().st_dev:
+        pytest.skip("no second file system here")
+    who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+    subprocess.run(["git", *who, "commit", "-q", "--allow-empty", "-m", "first"], cwd=clone, check=True)
+    with tempfile.TemporaryDirectory(dir=other) as folder:
+        place = Path(folder) / "w"
+        subprocess.run(["git", "worktree", "add", "-q", place], cwd=clone, check=True, capture_output=True)
+        yield place
+
+
+def tried(folder: Path) -> list[probe.Found]:
+    return probe.file_system(str(folder / "git"), str(folder))
 
 
 @pytest.fixture
@@ -55,7 +77,7 @@ def test_p1_a_file_system_without_locks_is_noticed(tmp_path: Path, monkeypatch: 
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    broken = [each.name for each in probe.broken(probe.file_system(str(tmp_path)))]
+    broken = [each.name for each in probe.broken(tried(tmp_path))]
     assert broken == ["lock between processes"]
 
 
@@ -63,8 +85,9 @@ def test_p1_locks_that_hold_nobody_off_are_noticed(tmp_path: Path, monkeypatch: 
     import fcntl
 
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)
-    (found,) = probe.broken(probe.file_system(str(tmp_path)))
-    assert "at once" in found.words
+    (found,) = probe.broken(tried(tmp_path))
+    assert "given a second time" in found.words
+    assert "`run` refuses" in found.words
 
 
 def test_a_folder_that_cannot_be_flushed_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,9 +95,61 @@ def test_a_folder_that_cannot_be_flushed_is_said(tmp_path: Path, monkeypatch: py
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
     monkeypatch.setattr(probe.os, "fsync", refuse)
-    words = {each.name: each for each in probe.file_system(str(tmp_path))}["fsync of a folder"]
+    words = {each.name: each for each in tried(tmp_path)}["fsync of a folder"]
     assert words.works is None
     assert "power cut" in words.words
+
+
+def test_a_folder_whose_flush_fails_otherwise_is_no_place_for_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = os.fsync
+
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        plain(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    broken = [each.name for each in probe.broken(tried(tmp_path))]
+    assert broken == ["rename over a file", "rename without replacing", "fsync of a folder"]
+
+
+def test_a_working_tree_on_another_file_system_is_tried_too(clone: Path) -> None:
+    found = json.loads(doctor(clone, "--json").stdout)["found"]
+    assert not [each["name"] for each in found if "working tree" in each["name"]], "it is on the same one"
+    with elsewhere(clone) as place:
+        found = json.loads(doctor(place, "--json").stdout)["found"]
+        assert {"rename over a file (working tree)", "fsync of a folder (working tree)"} <= {
+            each["name"] for each in found
+        }
+        assert os.listdir(place) == [".git"]
+
+
+def test_p5_what_goes_wrong_in_the_working_tree_leaves_nothing_behind(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with elsewhere(clone) as place:
+        (place / "mine").write_text("by hand")
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(os, "replace", refuse)
+        found = probe.file_system(str(clone / ".git" / "gitstate"), str(place))
+        assert [each.name for each in probe.broken(found)] == [
+            "rename over a file",
+            "rename over a file (working tree)",
+        ]
+        assert sorted(os.listdir(place)) == [".git", "mine"]
+        assert (place / "mine").read_text() == "by hand"
+
+
+def test_a_place_where_nothing_can_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "git").write_text("a file in the way")
+    (found,) = probe.file_system(str(tmp_path / "git"), str(tmp_path))
+    assert found.works is False
+    assert "nothing can be recorded" in found.words
 
 
 def test_a_git_that_is_too_old_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
+import stat
 import subprocess
 from pathlib import Path
 
@@ -143,6 +146,46 @@ def test_plain_fetch_then_brings_receipts(repo: Path, remote: Path, capsys: Outp
     assert "`git fetch` now brings receipts from origin" in out
     assert "has no receipts yet" in out
     git("fetch", "-q")
+
+
+def test_a_file_system_that_keeps_its_word_gets_one_line(repo: Path, capsys: Output) -> None:
+    init("", hooks=True)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "file system" in line]
+    assert lines == ["This file system keeps what gitstate promises (rename, locks, fsync): tried."]
+    assert not list(repo.glob(".gitstate*"))
+    assert not list(repo.glob(".git/gitstate/probe-*"))
+
+
+def test_what_the_file_system_cannot_do_is_said_and_the_files_are_written_all_the_same(
+    repo: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    assert init("", hooks=True) == 0
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if "file system" in line]
+    assert line.startswith("This file system cannot do this: lock between processes")
+    assert "could not be told apart" in line
+    assert "Move the clone to a local disk" in out
+    assert (repo / "gitstate.yaml").exists()
+
+
+def test_a_promise_that_is_kept_less_well_is_said_with_what_follows(
+    repo: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = os.fsync
+
+    def refuse(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        plain(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    assert init("", hooks=True) == 0
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if "file system" in line]
+    assert line.startswith("This file system does less here: fsync of a folder")
+    assert "power cut" in line
+    assert "local disk" not in out
 
 
 def test_it_pushes_nothing(repo: Path, remote: Path) -> None:
