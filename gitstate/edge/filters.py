@@ -45,7 +45,7 @@ class Filters:
             data = _content(os.path.join(self._root, path))
             # Line ends are the most common conversion, and do nothing where no line ends in CR LF.
             if kind == "none" or (kind == "line ends" and b"\r" not in data):
-                found[path] = self._objects.write("blob", data)
+                found[path] = self._objects.write("blob", data, new=True)
             else:
                 converted.append(path)
         if converted:

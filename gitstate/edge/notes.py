@@ -91,7 +91,7 @@ def _changes(
             changes[spot.path] = None
         merged = merge(*known, *new)
         if merged or spots:
-            changes[place] = ("100644", objects.write("blob", merged))
+            changes[place] = ("100644", objects.write("blob", merged, new=True))
     return changes
 
 

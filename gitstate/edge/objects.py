@@ -161,13 +161,16 @@ class Objects:
         """The id that an object of this type and content has; nothing is written."""
         return self._hash(b"%s %d\0" % (kind.encode("ascii"), len(data)), data)
 
-    def write(self, kind: str, data: bytes) -> str:
-        """See that the object is in the store and under the next barrier; returns its id. Raises OSError."""
+    def write(self, kind: str, data: bytes, *, new: bool = False) -> str:
+        """See that the object is in the store and under the next barrier; returns its id. Raises OSError.
+
+        `new`: it is hardly ever there already, so packs are not looked through for it. So are commits and trees.
+        """
         head = b"%s %d\0" % (kind.encode("ascii"), len(data))
         oid = self._hash(head, data)
         with self._lock:
             self.disk.begin()
-            if not self.rely(oid) and not (kind != "commit" and self._packed(oid)):
+            if not self.rely(oid) and (new or kind != "blob" or not self._packed(oid)):
                 if self._is_shared():
                     self._write_by_git(kind, data)
                 else:
