@@ -115,6 +115,8 @@ class Recorder:
                 step = self._prepare(record, message)
                 if not step.moves:
                     break
+                if step.learn and self._is_head():
+                    self._index.begin(step.learn)
                 self._objects.disk.cover(self._refs.intend(step.moves))
                 self._objects.barrier()
                 self._teach(step)
@@ -131,6 +133,7 @@ class Recorder:
             self._refs.stop()  # so that no lock is left when the journal goes
             raise
         finally:
+            self._index.give_up()
             self._refs.forget()
         self._ours.update(record.outputs)
         return step.commit

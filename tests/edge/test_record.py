@@ -916,6 +916,60 @@ def test_a_body_that_fails_leaves_the_index_as_it_was(clone: Clone) -> None:
     )
 
 
+def test_what_the_user_stages_while_the_index_is_made_ahead_is_kept(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone.write("out", "one")
+    clone.write("mine", "by hand\n")
+    recorder = clone.recorder()
+    before(monkeypatch, recorder._index, "learn", lambda: clone.git.run("add", "mine"))
+    recorder.record(clone.of("out"))
+    assert clone.status() == ["A  mine"]
+
+
+def test_an_index_made_ahead_whose_process_was_killed_is_made_again(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone.write("out", "one")
+    recorder = clone.recorder()
+    plain = clone.git.start
+
+    def start(*args: str, **kwargs: object) -> subprocess.Popen[bytes]:
+        process = plain(*args, **kwargs)  # type: ignore[arg-type]
+        if "update-index" in args:
+            monkeypatch.setattr(clone.git, "start", plain)
+            process.kill()
+            process.wait()
+        return process
+
+    monkeypatch.setattr(clone.git, "start", start)
+    recorder.record(clone.of("out"))
+    assert clone.status() == []
+    assert not list((clone.root / ".git").glob("gitstate-index*"))
+
+
+def test_an_index_made_ahead_for_nothing_leaves_nothing_behind(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone.write("out", "one")
+    index_file = clone.root / ".git/index"
+    content = index_file.read_bytes()
+    plain = clone.objects.barrier
+
+    def refuses() -> None:
+        monkeypatch.setattr(clone.objects, "barrier", plain)
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(clone.objects, "barrier", refuses)
+    recorder = clone.recorder()
+    with pytest.raises(OSError, match="Input/output"):
+        recorder.record(clone.of("out"))
+    assert index_file.read_bytes() == content
+    assert not list((clone.root / ".git").glob("gitstate-index*"))
+    recorder.record(clone.of("out"))
+    assert clone.status() == []
+
+
 def test_without_hard_links_the_index_works_the_same(clone: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuses(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
