@@ -11,6 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, NamedTuple, Optional
 
 from gitstate import show
@@ -35,6 +36,7 @@ from gitstate.edge.snapshot import View
 
 _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
 _ROOM = 2.0  # seconds between looks for room on a full disk
+_AT_ONCE = 8  # works that are put in their places at a time
 _TRIES = 3  # of spooling an answer on a disk that errs
 
 
@@ -104,8 +106,9 @@ class Session:
         if self.switched or (self.checked_out and self.recorder.head() != self.branch):
             self.switched, self.checked_out = True, False
             return False
-        head = self.clone.objects.resolve("HEAD^{commit}")
-        if self.clone.objects.resolve(self.branch) == self.tip and head == self.view.tips.head:
+        tip = self.clone.objects.resolve(self.branch)
+        head = tip if self.checked_out else self.clone.objects.resolve("HEAD^{commit}")
+        if tip == self.tip and head == self.view.tips.head:
             return False
         self.refresh()
         return True
@@ -245,11 +248,14 @@ class Session:
         ready: list[Judged] = []
         settled: dict[str, Settled] = {}
         kept: list[Judged] = []
+        promoted = self._promote_all(
+            [judged for judged in group if judged.failed is None and self._is_current(judged.intent)]
+        )
         for judged in group:
             if judged.failed is not None:
                 settled[judged.intent.attempt] = _settled("failed", judged)
-            elif self._is_current(judged.intent):
-                blocked = self._promote(judged)
+            elif judged.intent.attempt in promoted:
+                blocked = promoted[judged.intent.attempt]
                 settled[judged.intent.attempt] = _settled(
                     "in_the_way" if blocked else "done", judged, blocked
                 )
@@ -271,6 +277,13 @@ class Session:
         """Whether the work still has the identity that the attempt began with."""
         status = self.statuses.get((intent.slug, intent.stage))
         return status is not None and status.hash == intent.work and status.outputs == intent.outputs
+
+    def _promote_all(self, group: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
+        """Promote a group; by attempt, what `_promote` returns. Several at a time: a disk flushes what is wanted of
+        it at once nearly as fast as one file, and each work waits for four flushes."""
+        with ThreadPoolExecutor(min(_AT_ONCE, len(group)) or 1) as pool:
+            found = pool.map(self._promote, group) if len(group) > 1 else map(self._promote, group)
+            return {judged.intent.attempt: blocked for judged, blocked in zip(group, found)}
 
     def _promote(self, judged: Judged) -> tuple[str, ...]:
         """Put the outputs in their places. Returns the paths that something else has taken meanwhile."""
