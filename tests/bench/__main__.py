@@ -1,7 +1,8 @@
 """The benchmark: `python -m tests.bench` or `python tests/bench`, with gitstate installed in that Python.
 
-Prints medians of CPU time (user and system, descendants included), each against its floor measured in the same
-run; exit code 1 if a goal is missed. Needs git; ninja and DVC where their rows are wanted.
+Prints medians of CPU time (user and system, descendants included; of recording, which waits for the disk, the wall
+time), each against its floor measured in the same run; exit code 1 if a goal is missed. Needs git; ninja and DVC where
+their rows are wanted.
 """
 
 from __future__ import annotations

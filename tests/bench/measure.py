@@ -90,6 +90,19 @@ def from_small_process(command: Sequence[str], folder: str) -> Cost:
     return Cost(*json.loads(done.stdout))
 
 
+def output_of(command: Sequence[str]) -> str:
+    """Standard output of a command that measures by itself. Raises CalledProcessError, its words on our stderr."""
+    return subprocess.run(command, env=environment(), stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def in_memory(folder: str) -> bool:
+    """Whether a folder lies on no disk at all, so that putting something on it costs nothing there."""
+    if sys.platform != "linux":
+        return False
+    kind = subprocess.run(("stat", "-f", "-c", "%T", folder), capture_output=True, text=True, check=False)
+    return kind.stdout.strip() in ("tmpfs", "ramfs")
+
+
 def medians(
     repeat: int, parts: Mapping[str, Do], before: Optional[Callable[[str], None]] = None
 ) -> dict[str, float]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple, Optional
 
 import others
-from measure import Do, cost, environment, from_small_process, medians, several
+from measure import Do, cost, environment, from_small_process, in_memory, medians, output_of, several
 from repos import GITSTATE, Shelf, copy, forget, git, item, output, slugs
+
+_GROUP = 50  # works that are recorded at once
 
 
 class Outcome(NamedTuple):
@@ -214,6 +218,28 @@ def run(bench: Bench) -> Iterator[Outcome]:
         )
 
 
+def record(bench: Bench) -> Iterator[Outcome]:
+    """Wall time of recording one work and a group, each round beside a bare script that writes the same bytes."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recording.py")
+    for size, rounds in ((1, bench.repeat * 8), (_GROUP, bench.repeat)):
+        what = f"recording {size} work{'s' * (size > 1)} into {bench.small:,}, wall"
+        against = "bare script: same bytes, same barriers"
+        if in_memory(bench.shelf.folder):
+            yield Outcome(what, against, note="skipped: no disk there; point TMPDIR at one")
+            continue
+        origin = bench.shelf(bench.small, bench.small + max(bench.works, _GROUP * bench.repeat))
+        places = [copy(origin, os.path.join(bench.shelf.folder, name)) for name in ("recorded", "bare")]
+        found = json.loads(output_of((sys.executable, script, *places, str(size), str(rounds))))
+        outcome = _ratio(what, against, *(statistics.median(found[name]) for name in ("ours", "floor")), 1.5)
+        spread = " against ".join(_spread(found[name]) for name in ("ours", "floor"))
+        yield outcome._replace(note=f"{'ok' if outcome.met else 'MISSED'}; middle half: {spread}")
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    low, _, high = statistics.quantiles(seconds, n=4) if len(seconds) > 1 else [seconds[0]] * 3
+    return f"{low * 1000:,.0f}-{high * 1000:,.0f} ms"
+
+
 def fetch(bench: Bench) -> Iterator[Outcome]:
     """`run` on a fresh clone where everything is done: what it takes beside fetching and looking."""
     origin = bench.shelf.scratch("origin.git")
@@ -272,6 +298,7 @@ ROWS = {
     "edited": edited,
     "dvc": dvc,
     "run": run,
+    "record": record,
     "fetch": fetch,
     "memory": memory,
 }
