@@ -70,7 +70,7 @@ def refs_before_objects() -> None:
     store: list[objects.Objects] = []
     write = objects.Objects.write
 
-    def later(self: Any, kind: str, data: bytes) -> str:
+    def later(self: Any, kind: str, data: bytes, **_: Any) -> str:
         if kind == "commit":
             return write(self, kind, data)
         oid = self.oid(kind, data)
