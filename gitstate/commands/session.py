@@ -288,7 +288,7 @@ class Session:
     def _promote(self, judged: Judged) -> tuple[str, ...]:
         """Put the outputs in their places. Returns the paths that something else has taken meanwhile."""
         intent = judged.intent
-        taken = self._taken_on_branch(intent)
+        taken = self._taken_on_branch(judged)
         if taken or not self.checked_out:
             return taken
         blocked = tuple(
@@ -314,8 +314,9 @@ class Session:
                 return (path,)
         return ()
 
-    def _taken_on_branch(self, intent: Intent) -> tuple[str, ...]:
+    def _taken_on_branch(self, judged: Judged) -> tuple[str, ...]:
         """Paths to which somebody else has committed other content since the attempt began (P5)."""
+        intent = judged.intent
         made = {
             blob
             for line in self.view.snapshot.receipts.of(intent.slug, intent.stage)
@@ -323,9 +324,17 @@ class Session:
         }
         return tuple(
             path
-            for path, then in zip(intent.outputs, intent.committed)
-            if (now := self.tree.get(path)) not in (None, then, self.view.snapshot.empty) and now not in made
+            for path, then, data in zip(intent.outputs, intent.committed, judged.outputs)
+            if (now := self.tree.get(path)) not in (None, then, self.view.snapshot.empty, *made)
+            # (a power cut may keep the branch's move and lose that of the receipts: then it is this very answer)
+            and now != self._blob(path, data)
         )
+
+    def _blob(self, path: str, data: bytes) -> str:
+        """The blob that some bytes become when committed at `path`; written to the object store."""
+        return os.fsdecode(
+            self.clone.git.run("hash-object", "-w", "--stdin", "--path", path, stdin=data).out
+        ).strip()
 
     def _record(
         self, ready: Sequence[Judged], kept: Sequence[Judged], failed: Sequence[Judged]
@@ -372,10 +381,7 @@ class Session:
             if judged.intent.attempt in blobs and self._stands(judged):
                 continue
             blobs[judged.intent.attempt] = [
-                self.clone.git.run("hash-object", "-w", "--stdin", "--path", path, stdin=data)
-                .out.decode()
-                .strip()
-                for path, data in zip(judged.intent.outputs, judged.outputs)
+                self._blob(path, data) for path, data in zip(judged.intent.outputs, judged.outputs)
             ]
         return blobs
 

@@ -321,3 +321,21 @@ def test_p4_an_output_that_cannot_be_written_costs_nothing_that_arrived(tmp_path
     world.a.run()
     assert world.a.states() == {"one/article": "done exact"}
     assert world.paid() == {"one/article": 1}
+
+
+def test_p4_an_answer_that_is_committed_and_whose_receipt_was_lost_gets_its_receipt_and_costs_nothing(
+    tmp_path: Path,
+) -> None:
+    # What a power cut leaves that keeps the branch's move and takes back that of the receipts: the attempt's record is
+    # there, and its outputs are committed without a receipt.
+    world = World(tmp_path, items=["one"])
+    world.tell(before="mkdir -p out && echo mine > out/one.md", once=True)
+    world.a.run(code=3)
+    (answer,) = world.a.spooled()
+    world.a.commit({"out/one.md": answer.read_text()})
+    assert world.a.states() == {"one/article": "pending unverified"}
+    said = world.a.run().err
+    assert "Recovered one/article" in said
+    assert world.a.states() == {"one/article": "done exact"}
+    assert len(world.calls()) == 1
+    assert world.a.leftovers() == []
