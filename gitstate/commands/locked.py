@@ -11,7 +11,7 @@ from gitstate.core.values import duration
 from gitstate.edge import lock
 from gitstate.edge.refs import clear_stale_locks
 from gitstate.edge.repo import find
-from gitstate.edge.tips import tips
+from gitstate.edge.tips import own
 from gitstate.errors import UsageError
 
 
@@ -31,9 +31,8 @@ def locked(config: str, lock_timeout: str = "0") -> Iterator[Clone]:
             show.story(f"Removed {path}, which a run that died here had left.")
         for sentence in found.left:
             show.story(sentence)
-        tips(
-            clone.repository, clone.git, clone.objects, clone.cache
-        )  # nothing is built on notes that cannot be read
+        # Nothing is built on notes that cannot be read. (What was fetched may be broken: syncing mends that.)
+        own(clone.repository, clone.git, clone.objects)
         yield clone
 
 

@@ -12,7 +12,7 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0") -> int:
     """Bring this clone and its remote together. Returns 0; what stands in the way is raised."""
     with locked(config, lock_timeout) as clone:
         aim = target(clone, branch)
-        outcome = edge.sync(clone.git, clone.repository, clone.objects, aim.branch)
+        outcome = edge.sync(clone.git, clone.repository, clone.objects, aim.branch, say=show.story)
         for line in show.sync_lines(outcome, aim.branch.removeprefix("refs/heads/")):
             show.tell(line)
     return 0

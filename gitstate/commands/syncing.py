@@ -107,6 +107,7 @@ class Syncing:
             push=push,
             offline=self.offline,
             choose=self._choose,
+            say=self._say,
         )
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])

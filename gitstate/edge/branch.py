@@ -64,7 +64,7 @@ def compare_and_swap(
     git: Git, repository: Repository, objects: Objects, ref: str, new: str, old: str | None, why: str
 ) -> bool:
     """Move a ref from `old` (None: it must not exist) to `new`, whose objects are made durable before.
-    False: somebody else moved it. The caller's next barrier makes the move itself durable.
+    False: somebody else moved it. Everything is durable when it returns.
 
     Raises ComeBackLater while another process holds the ref, GitFailed for what waiting will not cure.
     """
@@ -74,10 +74,13 @@ def compare_and_swap(
         objects.disk.cover(refs.intend(moves))
         objects.barrier()
         error = refs.move(moves)
+        now = objects.resolve(ref)
+        if now == new:
+            objects.disk.cover(os.path.join(repository.common_dir, *ref.split("/")))
+            objects.barrier()  # the journal goes after the locks that it vouches for, on the disk too
     finally:
         refs.stop()
         refs.forget()
-    now = objects.resolve(ref)
     if error is not None and now == old:
         held = refs.held(moves)
         if held is None:
@@ -86,8 +89,6 @@ def compare_and_swap(
             f"{held} is held by another git process.",
             f"Let it finish and run `gitstate sync` again. If no git is running: rm '{held}'",
         ) from error
-    if now == new:
-        objects.disk.cover(os.path.join(repository.common_dir, *ref.split("/")))
     return now == new
 
 
@@ -162,6 +163,9 @@ class Mover:
         self._require_quiet()
         if self.here:
             self._begin(old, new)
+            # The index may not name what was fetched before it is on the disk: git forces no pack's name out.
+            self.objects.disk.cover_folder(os.path.join(self.objects.folder, "pack"))
+            self.objects.barrier()
             try:
                 self._files(old, new)
             except (NeedsHuman, ComeBackLater):
@@ -182,8 +186,8 @@ class Mover:
             if worktree.stamp(self.repository) != seen:
                 with contextlib.suppress(NeedsHuman, ComeBackLater):
                     self._files(old, new)
+                self.objects.barrier()
             os.unlink(self.journal)
-        self.objects.barrier()
         return True
 
     def finish_interrupted(self) -> None:
@@ -222,7 +226,7 @@ class Mover:
         with open(temp, "w", encoding="utf-8") as file:
             file.write(f"{self.branch} {old or self.repository.zero} {new} .\n")
         os.replace(temp, self.journal)
-        self.objects.disk.cover(self.journal)  # durable, at the latest, with the files that are placed
+        self.objects.disk.cover(self.journal)  # durable before any file is placed
 
     def _require_quiet(self) -> None:
         """Raise NeedsHuman if moving the branch would pull the ground from under the user's own doings."""

@@ -7,7 +7,6 @@ Nothing here moves a local branch or local notes.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -16,14 +15,15 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from gitstate.edge import gitconfig
+from gitstate.edge import gitconfig, tracking
 from gitstate.edge.git import DURABLE, Done, Git, failed
 from gitstate.edge.repo import LOG, RECEIPTS, TRACKING
-from gitstate.errors import ComeBackLater, UsageError
+from gitstate.edge.tracking import Broken
+from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
 HEADS = "refs/heads/"
 
@@ -33,11 +33,11 @@ HEADS = "refs/heads/"
 _FETCH = (
     *DURABLE,
     *("-c", "fetch.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false"),
-    *("fetch", "--quiet", "--no-tags", "--no-filter", "--no-write-fetch-head", "--no-recurse-submodules"),
+    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
     *("--no-auto-maintenance", "--refmap="),
 )
 _FETCH_TRIES = 3
-_SETTLED = 1.0  # seconds that a lock on a tracking ref must stand unchanged to count as left behind
+_MENDINGS = 2  # how often tracking refs are forgotten because what they name is not here
 _REF_NAME = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
 
 Settings = Mapping[str, Sequence[str]]
@@ -166,31 +166,46 @@ def fetched_before(git: Git, remote: Remote) -> bool:
     Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the
     configuration together with the remote's address: another one was never seen. `remote` as `pick` gave it.
     """
-    return remote.seen or bool(git.run("for-each-ref", "--count=1", remote.tracked(RECEIPTS)).out)
+    return remote.seen or bool(git.run("for-each-ref", "--format=%(refname)", remote.tracked(RECEIPTS)).out)
 
 
-def fetch(git: Git, remote: Remote) -> Fetched:
+def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None) -> Fetched:
     """Bring branch and notes into their tracking refs, which then say what the remote has and no more.
 
     Neither deepens a shallow clone nor leaves blobs of notes out in a partial one. The remote's having
-    no such branch, no notes or nothing at all is an answer, not a failure.
-    Raises ComeBackLater if the remote cannot be reached, GitFailed if it can and fetching still fails.
+    no such branch, no notes or nothing at all is an answer, not a failure. Tracking refs whose objects a power cut
+    has lost are forgotten and fetched again, of which `say` is told.
+    Raises ComeBackLater if the remote cannot be reached, GitFailed if it can and fetching still fails,
+    CorruptState where what it sends is not whole.
     """
+    names = {ref: remote.tracked(ref) for ref in (remote.branch, RECEIPTS, LOG) if ref}
     specs = [_notes_refspec(remote)]
     if remote.branch:
         specs.append(f"+{remote.branch}:{remote.tracked_branch}")
-    for attempt in range(_FETCH_TRIES):
-        arguments = (*_FETCH, "--prune", "--", remote.name, *specs)
-        done = git.run(*arguments, env=_quiet(), check=False)
-        if not done.code:
+    tries = mended = 0
+    while True:
+        # Where asking as usual did not bring it, nothing that is here is offered as known.
+        how = "--refetch" if mended == _MENDINGS else "--no-filter"
+        done = git.run(*_FETCH, how, "--prune", "--", remote.name, *specs, env=_quiet(), check=False)
+        held, lost = tracking.look(git, [*names.values()], remote.branch)
+        if not done.code and not lost:
             _mark_fetched(git, remote)
-            return _read_tracking(git, remote, with_branch=len(specs) > 1)
-        if len(specs) > 1 and remote.branch not in refs(git, remote):
+            tips = {ref: held.get(name) for ref, name in names.items()}
+            return Fetched(tips[remote.branch] if len(specs) > 1 else None, tips[RECEIPTS], tips[LOG])
+        there = refs(git, remote) if done.code else {}
+        if lost and mended < _MENDINGS:
+            mended += 1
+            _forget(git, lost, say)
+        elif not done.code:
+            raise _not_whole(remote, lost)
+        elif len(specs) > 1 and remote.branch not in there:
             specs.pop()  # asking for one absent ref by name fails the whole fetch
-        elif not _clear_tracking_locks(git, remote):
-            pause(attempt)  # another fetch in this clone was at work, or the line broke
-    refs(git, remote)
-    raise failed(("fetch", remote.name, *specs), done)
+        elif tries == _FETCH_TRIES - 1:
+            raise failed(("fetch", remote.name, *specs), done)
+        else:
+            tries += 1
+            if not tracking.clear_locks(git, [*names.values()]):
+                pause(tries - 1)  # another fetch in this clone was at work, or the line broke
 
 
 def refs(git: Git, remote: Remote) -> dict[str, str]:
@@ -263,7 +278,7 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
     if not absent:
         return 0
     wanted = "".join(f"{oid}\n" for oid in absent).encode()
-    arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--stdin", "--", names[0])
+    arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-filter", "--stdin", "--", names[0])
     done = git.run(*arguments, stdin=wanted, env=_quiet(), check=False)
     if done.code:
         refs(git, Remote(names[0], ""))
@@ -280,39 +295,20 @@ def _notes_refspec(remote: Remote) -> str:
     return f"+{RECEIPTS}*:{remote.tracked(RECEIPTS)}*"
 
 
-def _read_tracking(git: Git, remote: Remote, with_branch: bool) -> Fetched:
-    names = [remote.tracked(RECEIPTS), remote.tracked(LOG)] + ([remote.tracked_branch] if with_branch else [])
-    done = git.run("for-each-ref", "--format=%(refname) %(objectname)", *names)
-    found = dict(line.split(" ") for line in os.fsdecode(done.out).splitlines())
-    tips = [found.get(name) for name in names]
-    return Fetched(tips[2] if with_branch else None, tips[0], tips[1])
+def _forget(git: Git, lost: Sequence[Broken], say: Callable[[str], None]) -> None:
+    tracking.clear_locks(git, [ref for ref, _ in lost])
+    if gone := tracking.forget(git, lost):
+        say(
+            f"What {' and '.join(gone)} named is not whole here, as after a power cut: "
+            "forgotten, and fetched again."
+        )
 
 
-def _clear_tracking_locks(git: Git, remote: Remote) -> bool:
-    """Remove locks on the tracking refs that a killed fetch has left; True if there were any.
-
-    Whose they are cannot be told, but a fetch holds them for an instant, and these refs only remember what
-    the remote has: taking one from a living fetch would cost a fetch, nothing else.
-    """
-    common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    refs_held = [remote.tracked(ref) for ref in (RECEIPTS, LOG, remote.branch) if ref]
-    paths = [os.path.join(common, *ref.split("/")) + ".lock" for ref in refs_held]
-    before = {path: _written(path) for path in paths if _written(path) is not None}
-    if before:
-        time.sleep(_SETTLED)
-    for path, written in before.items():
-        if _written(path) == written:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-    return bool(before)
-
-
-def _written(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+def _not_whole(remote: Remote, lost: Sequence[Broken]) -> CorruptState:
+    return CorruptState(
+        f"{remote.name} gives {' and '.join(ref for ref, _ in lost)}, and not all that belongs to it.",
+        "Look with `git fsck`, here and on the remote.",
+    )
 
 
 def _mark_fetched(git: Git, remote: Remote) -> None:

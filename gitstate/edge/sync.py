@@ -6,10 +6,10 @@ forward (`edge.branch`). Every step may be the last one of this process: the nex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gitstate.edge import notes, remote
+from gitstate.edge import notes, remote, tracking
 from gitstate.edge.author import Author
 from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
 from gitstate.edge.git import Git
@@ -55,10 +55,12 @@ def sync(
     push: bool = True,
     offline: bool = False,
     choose: Choose = theirs_stays,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Bring `branch` (full ref; None: notes only) and notes of this clone and its remote together.
 
     Without a remote it does nothing. `offline` merges what was fetched before and touches no network.
+    `say` is told, in a sentence, of what had to be mended on the way.
     Raises ComeBackLater if the remote is away or too busy (all results are safe here), NeedsHuman where a
     person must decide; notes that came are then merged already.
     """
@@ -66,11 +68,13 @@ def sync(
     if there is None:
         return Outcome()
     if offline:
+        for broken in tracking.look(git, [there.tracked(ref) for ref in (RECEIPTS, LOG)], "").broken:
+            raise tracking.unreadable(*broken)  # (what a fetch brings it has looked at itself)
         return Outcome(there, True, came=merge_notes(git, repository, objects, there))
     outcome, last, refused, atomic = Outcome(there), None, 0, True
     pushed = Pushed(Answer.APPLIED)
     for attempt in range(TRIES):
-        fetched = remote.fetch(git, there)
+        fetched = remote.fetch(git, there, say)
         remote.setup_fetch(git, there)
         refused = refused + 1 if pushed.answer is Answer.REJECTED and fetched == last else 0
         if refused >= _STUBBORN:
@@ -107,10 +111,7 @@ def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remot
     Raises CorruptState if notes cannot be read.
     """
     pairs = ((ref, there.tracked(ref)) for ref in (RECEIPTS, LOG))
-    came = Amount(0, *(_merge_ref(git, repository, objects, *pair) for pair in pairs))
-    if any(came):
-        objects.barrier()
-    return came
+    return Amount(0, *(_merge_ref(git, repository, objects, *pair) for pair in pairs))
 
 
 def _merge(

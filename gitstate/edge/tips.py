@@ -7,7 +7,7 @@ A plain `git pull` brings the remote's notes into tracking refs; they count from
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Optional
 
 from gitstate.edge import notes
@@ -15,6 +15,7 @@ from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.repo import LOG, RECEIPTS, TRACKING, Repository
+from gitstate.edge.tracking import unreadable
 from gitstate.errors import CorruptState
 
 
@@ -32,31 +33,44 @@ def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Ti
     Raises CorruptState for a notes ref that is there and cannot be read: never taken for "no receipts" (P6).
     """
     refs = _refs(git)
-    tracked = {
-        name: [refs[ref] for ref in sorted(refs) if ref.startswith(TRACKING + "/") and ref.endswith(name)]
-        for name in ("/notes", "/notes-log")
-    }
+    trees = _own(repository, objects, refs)
+    for path in _files(os.path.join(repository.common_dir, *TRACKING.split("/"))):
+        name = os.path.relpath(path, repository.common_dir).replace(os.sep, "/")
+        if name not in refs and not name.endswith(".lock"):
+            raise unreadable(name, None)
+    for ref, name in ((RECEIPTS, "/notes"), (LOG, "/notes-log")):
+        for tracked in sorted(refs):
+            if tracked.startswith(TRACKING + "/") and tracked.endswith(name):
+                trees[ref] = _union(git, objects, cache, trees[ref], refs.get(ref), tracked, refs[tracked])
+    return Tips(objects.resolve("HEAD^{commit}"), trees[RECEIPTS], trees[LOG])
+
+
+def own(repository: Repository, git: Git, objects: Objects) -> None:
+    """Raises CorruptState where one of our own notes refs is there and cannot be read."""
+    _own(repository, objects, _refs(git))
+
+
+def _own(repository: Repository, objects: Objects, refs: Mapping[str, str]) -> dict[str, Optional[str]]:
+    """The trees of our own notes."""
+    trees: dict[str, Optional[str]] = {}
     for ref in (RECEIPTS, LOG):
         path = os.path.join(repository.common_dir, *ref.split("/"))
-        if ref not in refs and os.path.exists(path):
+        commit = refs.get(ref)
+        if commit is None and os.path.exists(path):
             # (git's own commands that delete or update a ref refuse such a file)
             log = os.path.join(repository.common_dir, "logs", *ref.split("/"))
             raise CorruptState(
                 f"{path} does not hold the id of a commit, so the receipts cannot be read.",
                 f"Remove the file and set the ref to the last id that {log} names: git update-ref {ref} ID",
             )
-    for path in _files(os.path.join(repository.common_dir, *TRACKING.split("/"))):
-        name = os.path.relpath(path, repository.common_dir).replace(os.sep, "/")
-        if name not in refs and not name.endswith(".lock"):
+        trees[ref] = objects.resolve(f"{commit}^{{commit}}^{{tree}}") if commit else None
+        if commit and trees[ref] is None:
             raise CorruptState(
-                f"{path} does not hold the id of a commit, so fetched receipts cannot be read.",
-                "Remove the file, then: gitstate sync",
+                f"{ref} names {commit}, which cannot be read here.",
+                "Look with `git fsck`. To go on with what the remote has: "
+                f"git update-ref -d {ref}, then gitstate sync.",
             )
-    found = {
-        ref: _tree(git, objects, cache, ref, refs.get(ref), tracked[name])
-        for ref, name in ((RECEIPTS, "/notes"), (LOG, "/notes-log"))
-    }
-    return Tips(objects.resolve("HEAD^{commit}"), found[RECEIPTS], found[LOG])
+    return trees
 
 
 def _files(folder: str) -> Iterator[str]:
@@ -70,34 +84,29 @@ def _refs(git: Git) -> dict[str, str]:
     return {ref: oid for oid, _, ref in (line.partition(" ") for line in listed.splitlines())}
 
 
-def _tree(
-    git: Git, objects: Objects, cache: Cache, ref: str, own: Optional[str], fetched: Sequence[str]
+def _union(
+    git: Git,
+    objects: Objects,
+    cache: Cache,
+    tree: Optional[str],
+    own: Optional[str],
+    tracked: str,
+    commit: str,
 ) -> Optional[str]:
-    """The tree with the lines of our own notes and of the fetched ones. Writes objects where both have some."""
+    """The tree with the lines of `tree` and of the fetched notes. Writes objects where both have some."""
     known = cache.load("unions") or {}
-    tree = objects.resolve(f"{own}^{{commit}}^{{tree}}") if own else None
-    if own and tree is None:
-        raise CorruptState(
-            f"{ref} names {own}, which cannot be read here.",
-            f"Look with `git fsck`. To go on with what the remote has: git update-ref -d {ref}, then gitstate sync.",
+    theirs = objects.resolve(f"{commit}^{{tree}}")
+    if theirs is None:
+        raise unreadable(tracked, commit)
+    if theirs == tree:
+        return tree
+    merged: Optional[str] = known.get((tree, theirs))
+    if merged is None or objects.resolve(merged) is None:
+        if own and not git.run("merge-base", "--is-ancestor", commit, own, check=False).code:
+            merged = tree  # merged before
+        else:
+            merged = notes.union(git, objects, tree, theirs)
+        cache.save(
+            "unions", {**known, (tree, theirs): merged} if len(known) < 8 else {(tree, theirs): merged}
         )
-    for commit in fetched:
-        theirs = objects.resolve(f"{commit}^{{tree}}")
-        if theirs is None:
-            raise CorruptState(
-                f"What was fetched of {ref} names {commit}, which cannot be read here.",
-                f"Forget it (git update-ref -d, for what `git for-each-ref {TRACKING}` lists), then: gitstate sync",
-            )
-        if theirs == tree:
-            continue
-        merged = known.get((tree, theirs))
-        if merged is None or objects.resolve(merged) is None:
-            if own and not git.run("merge-base", "--is-ancestor", commit, own, check=False).code:
-                merged = tree  # merged before
-            else:
-                merged = notes.union(git, objects, tree, theirs)
-            cache.save(
-                "unions", {**known, (tree, theirs): merged} if len(known) < 8 else {(tree, theirs): merged}
-            )
-        tree = merged
-    return tree
+    return merged

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from gitstate.edge import remote
+from gitstate.edge import remote, tracking
 from gitstate.edge.git import Git
-from gitstate.edge.remote import Answer, Remote
+from gitstate.edge.remote import Answer, Fetched, Remote
 from gitstate.edge.repo import LOG, RECEIPTS
 from gitstate.errors import ComeBackLater, GitFailed, UsageError
 from tests.support.clones import ENVIRONMENT, MAIN, Bare, Clone
@@ -158,7 +158,7 @@ def test_a_remote_out_of_reach_is_something_to_come_back_for(bare: Bare, shared:
 def test_locks_that_a_killed_fetch_left_on_the_tracking_refs_are_cleared(
     bare: Bare, shared: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "_SETTLED", 0.05)
+    monkeypatch.setattr(tracking, "_SETTLED", 0.05)
     other = bare.clone("other")
     for ref in (MAIN, RECEIPTS, LOG):
         lock = other.path / ".git" / (ORIGIN.tracked(ref) + ".lock")
@@ -167,6 +167,151 @@ def test_locks_that_a_killed_fetch_left_on_the_tracking_refs_are_cleared(
     shared.commit(more="x")
     shared.git("push", "-q", "origin", "main")
     assert remote.fetch(other.plumbing, ORIGIN).branch == shared.tip()
+
+
+# fetch, after a power cut
+
+
+class Cut:
+    """A clone in which everything of `shared` was fetched; then something of it is lost, as by a power cut."""
+
+    def __init__(self, bare: Bare, shared: Clone) -> None:
+        self.clone = bare.clone("cut")
+        self.before = self.packs()
+        shared.record("out/b.md", "b")
+        shared.log("b")
+        remote.push(shared.plumbing, ORIGIN, updates(shared))
+        remote.fetch(self.clone.plumbing, ORIGIN)
+        self.local = {ref: self.clone.tip(ref) for ref in (MAIN, RECEIPTS, LOG)}
+        self.there = Fetched(shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
+        self.said: list[str] = []
+
+    def packs(self) -> set[Path]:
+        return set(self.clone.path.glob(".git/objects/pack/*"))
+
+    def lose_pack(self, *suffixes: str) -> None:
+        for path in self.packs() - self.before:
+            if not suffixes or path.suffix in suffixes:
+                path.unlink()
+
+    def loose(self) -> None:
+        """The same objects as files of their own, as a plain `git fetch` leaves them."""
+        for path in self.packs():
+            packed = path.read_bytes() if path.suffix == ".pack" else b""
+            path.unlink()
+            if packed:
+                command = ("git", "unpack-objects", "-q")
+                subprocess.run(command, cwd=self.clone.path, input=packed, check=True)
+
+    def object(self, name: str) -> Path:
+        oid = self.clone.git("rev-parse", name)
+        return self.clone.path / ".git/objects" / oid[:2] / oid[2:]
+
+    def fetch(self) -> Fetched:
+        return remote.fetch(self.clone.plumbing, ORIGIN, self.said.append)
+
+    def healed(self, by_git: bool = False) -> None:
+        """One fetch brings everything back, touches nothing of our own, and the next has nothing to mend."""
+        assert self.fetch() == self.there
+        assert len(self.said) == (0 if by_git else 1)
+        whole = self.clone.git("rev-list", "--objects", *filter(None, self.there))
+        assert whole
+        assert {ref: self.clone.tip(ref) for ref in self.local} == self.local
+        before = [*self.said]
+        assert self.fetch() == self.there
+        assert self.said == before
+
+
+@pytest.fixture
+def cut(bare: Bare, shared: Clone) -> Cut:
+    return Cut(bare, shared)
+
+
+TRACKED = [ORIGIN.tracked(ref) for ref in (MAIN, RECEIPTS, LOG)]
+
+
+@pytest.mark.parametrize("suffixes", [(), (".pack",), (".idx",)], ids=["pack", "its data", "its index"])
+def test_p6_tracking_refs_that_outlived_their_pack_are_forgotten_and_fetched_again(
+    cut: Cut, suffixes: tuple[str, ...]
+) -> None:
+    cut.clone.git("update-ref", "-d", TRACKED[0])
+    cut.lose_pack(*suffixes)
+    cut.healed()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"garbage\n", bytes(41), b"1" * 40 + b"\n"],
+    ids=["empty", "garbage", "zeros", "of nothing"],
+)
+@pytest.mark.parametrize("ref", TRACKED)
+def test_p6_a_tracking_ref_that_holds_no_id_of_ours_is_forgotten_and_fetched_again(
+    cut: Cut, ref: str, content: bytes
+) -> None:
+    cut.clone.git("pack-refs", "--all")
+    cut.clone.path.joinpath(".git", ref).parent.mkdir(parents=True, exist_ok=True)
+    cut.clone.path.joinpath(".git", ref).write_bytes(content)
+    cut.healed()
+
+
+@pytest.mark.parametrize("torn", [None, b"", bytes(60)], ids=["missing", "empty", "zeros"])
+@pytest.mark.parametrize("what", ["^{commit}", "^{tree}", ":out"])
+def test_p6_a_tracking_ref_that_names_half_a_history_is_forgotten_and_fetched_again(
+    cut: Cut, what: str, torn: bytes | None
+) -> None:
+    cut.loose()
+    path = cut.object(TRACKED[0] + what)
+    path.chmod(0o644)
+    path.write_bytes(torn) if torn is not None else path.unlink()
+    cut.healed(by_git=what == "^{commit}" and torn is None)
+
+
+def test_p6_what_a_users_own_ref_claims_to_have_is_asked_for_all_the_same(
+    bare: Bare, shared: Clone, cut: Cut
+) -> None:
+    cut.loose()
+    cut.clone.git("tag", "seen", TRACKED[1])
+    for path in cut.object(TRACKED[1] + "^{tree}"), cut.object(TRACKED[0] + "^{tree}"):
+        path.unlink()
+    assert cut.fetch() == cut.there
+    assert cut.said
+    cut.clone.git("rev-list", "--objects", "--all")
+
+
+def test_p6_a_lock_beside_a_lost_ref_does_not_keep_it(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "_SETTLED", 0.05)
+    cut.lose_pack()
+    for ref in TRACKED:
+        path = cut.clone.path / ".git" / ref
+        path.write_bytes(b"")
+        path.with_name(path.name + ".lock").touch()
+    cut.healed()
+
+
+def test_what_a_partial_or_shallow_clone_lacks_by_right_is_not_lost(bare: Bare, shared: Clone) -> None:
+    for n, options in enumerate((["--filter=blob:none"], ["--depth", "1"])):
+        clone = bare.clone(f"part{n}", "--no-checkout", *options)
+        shared.record(f"out/{n}.md", str(n))
+        remote.push(shared.plumbing, ORIGIN, updates(shared))
+        said: list[str] = []
+        assert remote.fetch(clone.plumbing, ORIGIN, said.append).branch == shared.tip()
+        assert said == []
+        if "--depth" not in options:
+            assert remote.missing(clone.plumbing, [shared.tip("HEAD:plan.txt")])
+
+
+def test_p6_a_partial_clone_gets_a_lost_pack_again(bare: Bare, shared: Clone) -> None:
+    clone = bare.clone("part", "--filter=blob:none")
+    old = set(clone.path.glob(".git/objects/pack/*"))
+    shared.record("out/b.md", "b")
+    remote.push(shared.plumbing, ORIGIN, updates(shared))
+    remote.fetch(clone.plumbing, ORIGIN)
+    for path in set(clone.path.glob(".git/objects/pack/*")) - old:
+        path.unlink()
+    said: list[str] = []
+    fetched = remote.fetch(clone.plumbing, ORIGIN, said.append)
+    assert fetched == (shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
+    clone.git("rev-list", "--objects", "--missing=allow-promisor", TRACKED[0])
 
 
 def test_a_fetch_that_fails_although_the_remote_answers_is_git_s_to_explain(

@@ -11,7 +11,7 @@ from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.repo import LOG, RECEIPTS, find
-from gitstate.edge.tips import Tips, tips
+from gitstate.edge.tips import Tips, own, tips
 from gitstate.errors import CorruptState
 
 TRACKED = "refs/gitstate-remote/origin/notes"
@@ -32,10 +32,13 @@ class Clone:
     def note(self, ref: str, text: str, blob: str = "1" * 40) -> None:
         self.git("notes", f"--ref={ref}", "append", "-m", text, blob)
 
+    def objects(self) -> Objects:
+        return Objects(Git(str(self.root)), find(str(self.root)))
+
     def tips(self) -> Tips:
         repository = find(str(self.root))
         git = Git(str(self.root))
-        objects = Objects(git, repository)
+        objects = self.objects()
         try:
             return tips(repository, git, objects, self.cache)
         finally:
@@ -101,6 +104,16 @@ def test_p6_a_notes_ref_that_cannot_be_read_is_not_no_receipts(clone: Clone, ref
     (clone.root / ".git" / ref).write_text(content)
     with pytest.raises(CorruptState, match=ref.rpartition("/")[2]):
         clone.tips()
+
+
+@pytest.mark.parametrize("content", ["", "garbage\n", "1" * 40 + "\n"], ids=["empty", "garbage", "gone"])
+def test_p6_a_fetched_ref_that_cannot_be_read_is_for_sync_to_fetch_again(clone: Clone, content: str) -> None:
+    track(clone, "theirs")
+    (clone.root / ".git" / TRACKED).write_text(content)
+    with pytest.raises(CorruptState) as caught:
+        clone.tips()
+    assert "gitstate sync" in caught.value.hint
+    own(find(str(clone.root)), Git(str(clone.root)), clone.objects())  # what syncing builds on is whole
 
 
 def test_p6_the_way_out_works(clone: Clone) -> None:

@@ -254,6 +254,46 @@ def test_p6_receipts_that_were_never_fetched_and_cannot_be_stop_the_run(
     assert len(shared.calls()) == 5
 
 
+def fetched_and_cut(world: World, what: str) -> Clone:
+    """A clone that has fetched receipts which nobody merged yet, and of which a power cut has taken something."""
+    clone = world.clone("b")
+    tracked = "refs/gitstate-remote/origin/notes"
+    clone.git("-c", "fetch.unpackLimit=1000", "fetch", "-q", "origin", f"{RECEIPTS}:{tracked}")
+    name = {"commit": tracked, "tree": tracked + "^{tree}"}.get(what)
+    if name is None:
+        (clone.path / ".git" / tracked).write_bytes(b"")
+    else:
+        oid = clone.git("rev-parse", name)
+        (clone.path / ".git/objects" / oid[:2] / oid[2:]).unlink()
+    return clone
+
+
+@pytest.mark.parametrize("what", ["commit", "tree", "ref"])
+def test_p6_fetched_receipts_that_a_power_cut_took_are_an_error_that_sync_mends(
+    shared: World, what: str
+) -> None:
+    clone = fetched_and_cut(shared, what)
+    for command in (["plan"], ["status"], ["why", "one"], ["run", "--offline"], ["verify"]):
+        done = clone.gitstate(*command, code=3)
+        assert "gitstate sync" in done.err + done.out
+    done = clone.gitstate("sync", code=0)
+    # (where only the commit is missing, git itself sees that it has to ask for it)
+    assert ("forgotten, and fetched again" in done.err) == (what != "commit")
+    assert clone.states() == BOTH_DONE
+    assert len(shared.calls()) == 2
+
+
+@pytest.mark.parametrize("what", ["commit", "tree", "ref"])
+def test_p6_a_run_fetches_again_what_a_power_cut_took_and_pays_nothing(shared: World, what: str) -> None:
+    clone = fetched_and_cut(shared, what)
+    shared.take_remote_away()
+    assert "gitstate sync" in clone.run(code=3).err
+    shared.bring_remote_back()
+    assert ("forgotten, and fetched again" in clone.run().err) == (what != "commit")
+    assert clone.states() == BOTH_DONE
+    assert len(shared.calls()) == 2
+
+
 def test_p6_a_receipt_of_a_newer_format_is_kept_and_never_counts(finished: World) -> None:
     a = finished.a
     one = a.blob("out/one.md")
