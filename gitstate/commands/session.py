@@ -269,7 +269,7 @@ class Session:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
         for attempt, work in settled.items():
             if work.how == "failed":
-                self.attempts.put_aside(attempt, self.rejected.folder)
+                self.attempts.put_aside(attempt, self.rejected)
         self.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
         return [settled[judged.intent.attempt] for judged in group]
 

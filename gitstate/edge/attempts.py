@@ -18,7 +18,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -130,23 +129,26 @@ class Attempts:
         for name in sorted(rest, key=lambda name: name.endswith(".intent")):
             os.unlink(os.path.join(self.folder, name))
 
-    def put_aside(self, attempt: str, folder: str) -> None:
-        """Give the files of an attempt that was rejected a second name, in `folder`. May be repeated.
+    def put_aside(self, attempt: str, store: Attempts) -> None:
+        """Give the files of an attempt that was rejected a second name in `store`, durably. May be repeated.
 
         For a person to look at, and complete, so that the answer can pass another time (its intent comes last).
         """
+        store._anchor()
         names = [
             name for name in self._names() if name.split(".")[0] == attempt and not name.endswith(".tmp")
         ]
-        for name in sorted(names, key=lambda name: name.endswith(".intent")):
-            path, aside = os.path.join(self.folder, name), os.path.join(folder, name)
-            os.makedirs(folder, exist_ok=True)
-            try:
-                os.link(path, aside)
-            except FileExistsError:
-                pass  # by a run that died right after
-            except OSError:  # no hard links here
-                shutil.copyfile(path, aside)
+        for intents in (False, True):
+            for name in sorted(name for name in names if name.endswith(".intent") == intents):
+                path, aside = os.path.join(self.folder, name), os.path.join(store.folder, name)
+                try:
+                    os.link(path, aside)
+                except FileExistsError:
+                    pass  # by a run that died right after
+                except OSError:  # no hard links here
+                    with open(path, "rb") as file:
+                        write_whole(aside, file.read(), name + ".tmp", replace=True)
+            flush_folder(store.folder)
 
     def is_begun(self, attempt: str) -> bool:
         """Whether an attempt is on record."""

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from tests.crash.worlds import DIRTY, STAGED, UNTRACKED, World
@@ -48,20 +48,22 @@ class Crashed(NamedTuple):
 def after_crash(world: World) -> list[str]:
     """Holds at once, before any recovery."""
     bad = []
-    expected = world.managed()
+    expected, former = world.managed(), world.former()
     for path, content in expected.items():
         found = _read(os.path.join(world.repo, path))
-        if found is not None and found != content:
+        if found not in (None, content, former.get(path)):
+            assert found is not None
             bad.append(f"P1: {path} stands in the working tree with {len(found)} of {len(content)} bytes")
-    tree, blobs = committed(world), blobs_of(world)
+    tree, blobs, earlier = committed(world), _blobs(expected), _blobs(former)
     bad += _commits(world, blobs)
     bad += _users(world, strict=False)
     done = done_works(world, tree)
+    replaced = {work_of(path) for path in expected if tree.get(path) != blobs[path]}
     for work in reported(world):
-        if work not in done:
+        if work not in done - replaced:
             bad.append(f"false done: {work} was reported done and is not")
     for path, blob in tree.items():
-        if path in expected and blob != blobs[path]:
+        if path in expected and blob not in (blobs[path], earlier.get(path)):
             bad.append(f"P1: {path} is committed with other content")
     return bad + _vouched(world, tree, done)
 
@@ -187,11 +189,15 @@ def committed(world: World, tip: str = "HEAD") -> dict[str, str]:
 
 def blobs_of(world: World) -> dict[str, str]:
     """Path of each output -> the blob that it must become."""
+    return _blobs(world.managed())
+
+
+def _blobs(outputs: Mapping[str, bytes]) -> dict[str, str]:
     import hashlib
 
     return {
         path: hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
-        for path, data in world.managed().items()
+        for path, data in outputs.items()
     }
 
 
@@ -245,7 +251,7 @@ def _commits(world: World, blobs: dict[str, str]) -> list[str]:
     ):
         head, _, path = line.partition("\t")
         _, _, _, blob, kind = head.split()
-        if blobs.get(path) != blob or kind != "A":
+        if blobs.get(path) != blob or kind not in ("A", "M"):
             bad.append(f"P9: a commit has {kind} {path} {blob[:12]}")
     return bad
 

@@ -27,12 +27,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from tests.crash import disks, invariants, pinned, supervise, trace
+from tests.crash import disks, invariants, pinned, remotecut, supervise, trace
 from tests.crash.disks import MODELS, Base, Files, Model, Replay
 from tests.crash.invariants import Crashed, Ending
 from tests.crash.powermutants import MUTANTS
 from tests.crash.stage import Outcome, Point
-from tests.crash.worlds import ANSWER, PROVIDER, World, make, scratch
+from tests.crash.worlds import ANSWER, FORMER, PROVIDER, REJECTING, World, make, scratch
 
 _MARK = re.compile(r"^(asked|spooled) (\S+)$", re.MULTILINE)
 _WITH_PATHS = (".git/gitstate/recording.json", ".git/config", ".git/FETCH_HEAD")
@@ -140,12 +140,58 @@ def trace_pull(folder: str, plant: Optional[Callable[[], None]] = None) -> Trace
     return _trace("pull", world, pinned.gitstate("run", start=2, plant=_marking(plant)), known)
 
 
+def trace_rejected(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """A run whose second stage fails its check, so that its answers are put aside. Afterwards the check is mended,
+    and what was put aside must pass: not an answer is bought again."""
+    world = make(folder, config=REJECTING)
+    again = ("run", "--retry-failed")
+
+    def finish() -> None:
+        _touch(world, "mended")
+        if _run(world, pinned.gitstate(*again, start=7)):
+            raise AssertionError(f"rejected: {world.said()[-2000:]}")
+
+    program = pinned.gitstate("run", start=1, plant=_marking(plant))
+    return _trace("rejected", world, program, again=again, code=1, finish=finish)
+
+
+def trace_renew(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """A run that replaces outputs which a changed prompt made stale."""
+    world = make(folder)
+    _write(world, "answer", FORMER)
+    if _run(world, pinned.gitstate("run", start=1)):
+        raise AssertionError(f"renew: {world.said()[-2000:]}")
+    for name in ("outline", "article"):
+        _write(world, f"repo/prompts/{name}.md", f"Better: {name} of {{{{ slug }}}}.\n")
+    world.git("commit", "-q", "-m", "A plan, changed", "--", "prompts")
+    for name in ("ledger", "ledger.answered"):
+        os.unlink(os.path.join(world.folder, name))
+    _write(world, "answer", ANSWER)
+    _touch(world, "former")
+    return _trace("renew", world, pinned.gitstate("run", start=2, plant=_marking(plant)))
+
+
+def trace_push(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """A sync that pushes, and the machine that it pushes to stops: the disk is the remote's."""
+    world = make(folder, remote=True)
+    for arguments, code in ((("run", "--limit", "1"), 0), (("run", "--offline"), 75)):
+        if _run(world, pinned.gitstate(*arguments, start=code)) != code:
+            raise AssertionError(f"push: {world.said()[-2000:]}")
+    shutil.copytree(world.repo, os.path.join(world.folder, _BEFORE), symlinks=True)
+    return _trace("push", world, pinned.gitstate("sync", start=2, plant=_marking(plant)), again=("sync",))
+
+
+_BEFORE = "before"  # the clone as it was before the push
+
 SCENARIOS: dict[str, Callable[..., Traced]] = {
     "fresh": trace_fresh,
     "resume": trace_resume,
     "accept": trace_accept,
     "group": trace_group,
     "pull": trace_pull,
+    "rejected": trace_rejected,
+    "renew": trace_renew,
+    "push": trace_push,
 }
 
 
@@ -157,18 +203,28 @@ def _trace(
     again: tuple[str, ...] = ("run",),
     before: Optional[Callable[[trace.Op], None]] = None,
     timeout: float = 180.0,
+    code: int = 0,
+    finish: Callable[[], None] = lambda: None,
 ) -> Traced:
-    base = Base(world.repo)
+    """Record a program that exits `code`; `finish` brings what it left to its end."""
+    disk = _disk(scenario, world)
+    base = Base(disk)
     os.truncate(world.output, 0) if os.path.exists(world.output) else None
     done = trace.record(
-        program, world.repo, cwd=world.repo, env=world.environment, output=world.output,
+        program, disk, cwd=world.repo, env=world.environment, output=world.output,
         listen=[os.path.join(world.folder, name) for name in ("ledger", "marks")], before=before, timeout=timeout,
     )  # fmt: skip
-    if done.code:
+    if done.code != code:
         raise AssertionError(f"{scenario}: the recorded program exits {done.code}: {world.said()[-2000:]}")
     replay = Replay(base, done.ops)
-    _compare(replay.end, disks.read_in(world.repo))
+    _compare(replay.end, disks.read_in(disk))
+    finish()
     return Traced(scenario, world.items, world.folder, replay, invariants.ending(world), known, again)
+
+
+def _disk(scenario: str, world: World) -> str:
+    """What the disk is whose power is cut: the clone's, or the remote's."""
+    return world.remote if scenario == "push" else world.repo
 
 
 def _compare(rebuilt: Files, real: Files) -> None:
@@ -238,13 +294,24 @@ class Judged(NamedTuple):
     """What came of one disk."""
 
     bad: list[str]  # all that is wrong
-    told: bool = False  # gitstate told the user to remove a lock of git's, and that was done
+    note: str = ""  # how it ended well, where that is not the plain way
 
 
 def judge(traced: Traced, cut: Cut, folder: str) -> Judged:
     """Put the disk together in `folder`, start gitstate on it, and say all that is wrong."""
+    if traced.scenario == "push":
+        return _judge_remote(traced, cut, folder)
     world = _world(folder, traced, files_of(traced, cut), cut.calls)
     return judge_world(world, traced, cut.calls, cut.model == "any")
+
+
+def _judge_remote(traced: Traced, cut: Cut, folder: str) -> Judged:
+    world = World(os.path.realpath(folder), traced.items)
+    disks.write_out(files_of(traced, cut), world.remote)
+    # The clone has heard of nothing, until the very end.
+    heard = cut.calls == len(traced.replay.ops)
+    remotecut.put(world, os.path.join(traced.folder, "repo" if heard else _BEFORE))
+    return Judged(*remotecut.deliver(world, lambda: _run(world, pinned.gitstate("sync", start=8))))
 
 
 def judge_world(world: World, traced: Traced, count: int, loose: bool = False) -> Judged:
@@ -276,7 +343,7 @@ def judge_world(world: World, traced: Traced, count: int, loose: bool = False) -
             )
     except Exception as error:
         bad.append(f"{type(error).__name__}: {str(error)[:300]} (said: {world.said()[said:][-300:]!r})")
-    return Judged(bad, told)
+    return Judged(bad, "with a lock to be removed as told" if told else "")
 
 
 def _removed(world: World) -> bool:
@@ -384,8 +451,19 @@ def put_beside(world: World, traced: Traced, count: int) -> None:
     for name, text in (
         ("provider.sh", PROVIDER), ("answer", ANSWER), ("ledger", ledger), ("output", heard["output"]),
     ):  # fmt: skip
-        with open(os.path.join(world.folder, name), "w", encoding="utf-8") as file:
-            file.write(text)
+        _write(world, name, text)
+    for name in ("former", "mended"):
+        if os.path.exists(os.path.join(traced.folder, name)):
+            _touch(world, name)
+
+
+def _touch(world: World, name: str) -> None:
+    _write(world, name, "")
+
+
+def _write(world: World, name: str, text: str) -> None:
+    with open(os.path.join(world.folder, name), "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def _run(world: World, program: Callable[[], int]) -> int:
@@ -409,7 +487,7 @@ class Swept(NamedTuple):
     calls: int
     disks: int
     violations: list[tuple[Cut, list[str]]]
-    told: int  # disks on which a person had to remove a lock of git's, as told
+    notes: Counter[str]  # how disks ended well, where that is not the plain way
     seconds: float
 
 
@@ -442,13 +520,13 @@ def swept(traced: Traced, part: Part, jobs: int) -> Swept:
     """One scenario under one model."""
     began = time.monotonic()
     chosen = cuts(traced, part.model, part.draws, part.stride, part.stride // 2)
-    bad, told = [], 0
+    bad, notes = [], Counter[str]()
     for cut, found in sweep(traced, chosen, jobs):
-        told += found.told
+        notes.update([found.note] if found.note else [])
         if found.bad:
             bad.append((cut, found.bad))
     return Swept(
-        part.scenario, part.model, len(traced.replay.ops), len(chosen), bad, told, time.monotonic() - began
+        part.scenario, part.model, len(traced.replay.ops), len(chosen), bad, notes, time.monotonic() - began
     )
 
 
@@ -480,18 +558,21 @@ class Part(NamedTuple):
 
 
 # A killed process leaves the disks of `kept`: of one scenario they are judged here, the others are the kill sweeps'.
-# `any` with a fetch shows what git itself does: it forces the pack out and not the pack's name, and then the tracking
-# refs. No file system that we know reorders these; by the letter it may, and then `git fetch` fails from there on.
 WHOLE = (
     Part("fresh", "kept"), Part("fresh", "ordered"), Part("fresh", "strict"), Part("fresh", "any", 4),
     Part("resume", "ordered"), Part("resume", "strict"), Part("resume", "any", 2),
     Part("accept", "kept"), Part("accept", "ordered"), Part("accept", "strict"), Part("accept", "any", 4),
-    Part("pull", "ordered"), Part("pull", "strict"),
+    Part("pull", "ordered"), Part("pull", "strict"), Part("pull", "any", 3),
+    Part("push", "kept"), Part("push", "ordered"), Part("push", "strict"), Part("push", "any", 6),
+    Part("rejected", "ordered"), Part("rejected", "strict"), Part("rejected", "any", 2),
+    Part("renew", "ordered"), Part("renew", "strict"), Part("renew", "any", 2),
     Part("group", "ordered"), Part("group", "strict"), Part("group", "any"),
 )  # fmt: skip
 SAMPLE = (
     Part("fresh", "ordered", 1, 6), Part("fresh", "strict"), Part("fresh", "any", 1, 8),
     Part("resume", "any", 1, 16), Part("accept", "any", 1, 8), Part("group", "strict", 1, 2),
+    Part("pull", "any", 1, 24), Part("push", "any", 1, 12),
+    Part("rejected", "any", 1, 40), Part("renew", "any", 1, 40),
 )  # fmt: skip
 
 
@@ -547,10 +628,8 @@ def all_parts(quick: bool, jobs: int) -> Outcomes:
     ):
         points += found.disks
         notes[f"by {found.model}"] = notes.get(f"by {found.model}", 0) + found.disks
-        if found.told:
-            notes["with a lock to be removed as told"] = (
-                notes.get("with a lock to be removed as told", 0) + found.told
-            )
+        for note, count in found.notes.items():
+            notes[note] = notes.get(note, 0) + count
         for cut, what in found.violations:
             bad.append(Outcome(Point(f"{found.scenario}:{cut.model}", (cut.made_at, cut.draw)), "", what))
     return points, bad, time.monotonic() - began, notes, ""
@@ -578,7 +657,7 @@ def _line(found: Swept) -> str:
     return (
         f"{found.scenario:8} {found.model:8} {found.calls:5} calls {found.disks:5} distinct disks "
         f"{len(found.violations):4} violations {found.seconds:7.1f} s"
-        + (f", {found.told} with a lock to be removed as told" if found.told else "")
+        + "".join(f"; {count} {note}" for note, count in sorted(found.notes.items()))
     )
 
 

@@ -83,6 +83,26 @@ def test_what_is_called_done_is_on_the_disk(traced: Traced, tmp_path: Path) -> N
 
 
 @needs_seccomp
+def test_p4_a_rejected_answer_has_its_second_name_on_the_disk_before_it_loses_the_first(
+    tmp_path: Path,
+) -> None:
+    # Else the verdict stands, the answer is gone, and a mended check has it bought again.
+    replay = powercut.trace_rejected(str(tmp_path)).replay
+    gone = [
+        (number, op.path.rpartition("/")[2])
+        for number, op in enumerate(replay.ops)
+        if op.kind == "unlink" and op.path.endswith(".spooled") and "/attempts/" in op.path
+    ]
+    aside = {name for _, name in gone} & {
+        path.rpartition("/")[2] for path in replay.end if "/rejected/" in path
+    }
+    assert len(aside) == 2
+    for number, name in gone:
+        left = replay.cut(number + 1, "strict")
+        assert name not in aside or f".git/gitstate/rejected/{name}" in left
+
+
+@needs_seccomp
 def test_the_users_git_configuration_is_never_lost(tmp_path: Path) -> None:
     # git renames a configuration that it did not force out: the remotes were gone, and all was paid for again.
     replay = powercut.trace_pull(str(tmp_path)).replay

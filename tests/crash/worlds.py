@@ -42,6 +42,9 @@ fi
 echo "$GITSTATE_SLUG/$GITSTATE_STAGE $GITSTATE_ATTEMPT_ID" >> "$LEDGER.answered"
 """
 ANSWER = "# WORK\n\n" + "".join(f"WORK, line {n}\n" for n in range(900))
+FORMER = ANSWER.replace("line", "an earlier line")
+# A check that fails until somebody mends it.
+REJECTING = CONFIG.replace("min_bytes: 2000", "min_bytes: 2000, command: 'test -e \"$HOME/mended\"'")
 STAGED, DIRTY, UNTRACKED = "notes/staged.txt", "notes/dirty.txt", "notes/mine.txt"
 GIT = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 
@@ -125,7 +128,15 @@ class World(NamedTuple):
             return ""
 
     def managed(self) -> dict[str, bytes]:
-        """Every output's path, and what must be there in the end."""
+        """Each output's path, and what must be there in the end."""
+        return self._outputs(ANSWER)
+
+    def former(self) -> dict[str, bytes]:
+        """The same for what stood there before, and may stand there until it is replaced; mostly nothing."""
+        path = os.path.join(self.folder, "former")
+        return self._outputs(FORMER) if os.path.exists(path) else {}
+
+    def _outputs(self, answer: str) -> dict[str, bytes]:
         found = {}
         for slug in self.items:
             for path, word in (
@@ -135,7 +146,7 @@ class World(NamedTuple):
             ):
                 # (sed without /g: the first of each line)
                 found[path] = "".join(
-                    line.replace("WORK", f"{slug} {word}", 1) for line in ANSWER.splitlines(keepends=True)
+                    line.replace("WORK", f"{slug} {word}", 1) for line in answer.splitlines(keepends=True)
                 ).encode()
         return found
 
@@ -152,7 +163,13 @@ class World(NamedTuple):
         return there
 
 
-def make(folder: str, items: tuple[str, ...] = ("one", "deep/two"), *, remote: bool = False) -> World:
+def make(
+    folder: str,
+    items: tuple[str, ...] = ("one", "deep/two"),
+    *,
+    remote: bool = False,
+    config: str = CONFIG,
+) -> World:
     """A new world in an existing folder, with nothing done yet."""
     world = World(os.path.realpath(folder), items)
     for name, text in (("provider.sh", PROVIDER), ("answer", ANSWER)):
@@ -162,7 +179,7 @@ def make(folder: str, items: tuple[str, ...] = ("one", "deep/two"), *, remote: b
     for key, value in (("gc.auto", "0"), ("maintenance.auto", "false"), ("advice.detachedHead", "false")):
         world.git("config", key, value)
     files = {
-        "gitstate.yaml": CONFIG,
+        "gitstate.yaml": config,
         "plan.yaml": "".join(f"- slug: {slug}\n" for slug in items),
         "prompts/outline.md": "Outline {{ slug }}.\n",
         "prompts/article.md": "Write by this:\n{{ needs.outline }}",
