@@ -21,7 +21,6 @@ from gitstate.errors import GitFailed
 
 _JOURNAL = "recording.json"
 _SETTLED = 1.0  # seconds that a lock must stand unchanged; a living git writes into one within microseconds
-_WINDOW = 10.0  # seconds between writing the branch's lock and taking HEAD's; an fsync lies between
 
 
 class Move(NamedTuple):
@@ -143,7 +142,8 @@ def clear_stale_locks(repository: Repository) -> Cleared:
 
     The run lock is inherited by our git children, so whoever holds it knows that none of them lives. A lock
     is ours if it says so (the index's), if it holds what our journal was about to write, or if it is empty
-    as git leaves it for an instant, stands where our journal was at work and is younger than the journal.
+    as git leaves it for an instant (HEAD's: alone for an instant), stands where our journal was at work and is
+    younger than the journal.
     Ages are compared between files of one file system only, never with a clock. Others are left, and named.
     """
     journal_path = os.path.join(repository.state, _JOURNAL)
@@ -157,8 +157,7 @@ def clear_stale_locks(repository: Repository) -> Cleared:
     if ours:
         before = {path: _stamp(path) for path in ours}
         time.sleep(_SETTLED)  # nothing living leaves a lock unchanged that long in this state
-        # HEAD's first, which the branch's proves: killed in between, the next start must still know it.
-        for path in reversed(ours):
+        for path in ours:
             if before[path] is not None and _stamp(path) == before[path]:
                 os.unlink(path)
                 removed.append(path)
@@ -193,28 +192,30 @@ def _read_journal(path: str) -> tuple[list[Move], Optional[str], int]:
 def _provably_ours(repository: Repository, moves: Sequence[Move], since: int) -> list[str]:
     """The ref locks, HEAD's included, of the journal's transaction."""
     found = []
-    reached: list[int] = []  # when our branch's content was written, where it was
     for ref, _, new in moves:
         path = _lock(repository, ref)
         content, stamp = _content(path)
         if content is not None and stamp >= since and new.startswith(content):
             found.append(path)
-        value, written = _content(path[: -len(".lock")]) if content is None else (content, stamp)
-        if value == new and written >= since and ref.startswith("refs/heads/"):
-            reached.append(written)
-    # git locks HEAD, with an empty file, right after it wrote the lock of the branch that HEAD names.
-    head = os.path.join(repository.git_dir, "HEAD.lock")
-    content, stamp = _content(head)
-    if content == "" and any(0 <= stamp - written <= _WINDOW * 1e9 for written in reached):
-        found.append(head)
+    # With the branch that HEAD names git locks HEAD, by an empty file, and never holds that one alone for longer than
+    # an instant: it is ours unless somebody else's lock on the branch stands beside it. (A power cut may have taken
+    # the branch's and left HEAD's.)
+    head = os.path.join(repository.git_dir, "HEAD")
+    branch = (_content(head)[0] or "").removeprefix("ref: ")
+    content, stamp = _content(head + ".lock")
+    beside = _lock(repository, branch)
+    if content == "" and stamp >= since and branch in {move.ref for move in moves}:
+        found += [head + ".lock"] if beside in found or not os.path.lexists(beside) else []
     return found
 
 
 def _content(path: str) -> tuple[Optional[str], int]:
-    """A small file's text and modification time; (None, 0) where there is none."""
+    """A small file's text and modification time; (None, 0) where there is none. Zeros are no text."""
     try:
         with open(path, "rb") as file:
-            return file.read(200).decode("ascii", "replace").strip(), os.fstat(file.fileno()).st_mtime_ns
+            return file.read(200).decode("ascii", "replace").strip("\0\n "), os.fstat(
+                file.fileno()
+            ).st_mtime_ns
     except OSError:
         return None, 0
 

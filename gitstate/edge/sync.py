@@ -220,6 +220,6 @@ def _refusal(there: Remote, pushed: Pushed) -> NeedsHuman:
     refused = ", ".join(pushed.refused)
     return NeedsHuman(
         f"{there.name} refuses {refused}, although nobody pushed there meanwhile.\n{pushed.words}".rstrip(),
-        "If the branch is protected, record on one of your own: gitstate run --branch NAME. "
-        "What is finished is safe here.",
+        "If the branch is protected, record on one of your own: gitstate run --branch NAME. If the remote is damaged, "
+        "mend it there (git fsck), then run `gitstate sync`. What is finished is safe here.",
     )

@@ -571,8 +571,8 @@ WHOLE = (
 SAMPLE = (
     Part("fresh", "ordered", 1, 6), Part("fresh", "strict"), Part("fresh", "any", 1, 8),
     Part("resume", "any", 1, 16), Part("accept", "any", 1, 8), Part("group", "strict", 1, 2),
-    Part("pull", "any", 1, 24), Part("push", "any", 1, 12),
-    Part("rejected", "any", 1, 40), Part("renew", "any", 1, 40),
+    Part("pull", "any", 1, 40), Part("push", "any", 1, 24),
+    Part("rejected", "any", 1, 80), Part("renew", "any", 1, 80),
 )  # fmt: skip
 
 

@@ -818,6 +818,32 @@ def test_an_empty_lock_and_one_left_after_the_branch_moved_are_ours_too(
     assert clone.status() == []
 
 
+@pytest.mark.parametrize("content", [None, b"", bytes(41)], ids=["gone", "empty", "zeros"])
+def test_the_lock_of_head_is_ours_whatever_a_power_cut_made_of_the_branchs(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    clone.write("out", "one")
+    of = clone.of("out")
+    killed_while_prepared(clone, clone.recorder(), of, monkeypatch)
+    lock = clone.root / ".git/refs/heads/main.lock"
+    lock.unlink() if content is None else lock.write_bytes(content)
+    assert str(clone.root / ".git/HEAD.lock") in clear_stale_locks(clone.repository).removed
+    clone.recorder().record(of)
+    assert clone.status() == []
+
+
+def test_the_lock_of_a_head_that_names_another_branch_is_not_ours(
+    clone: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone.write("out", "one")
+    killed_while_prepared(clone, clone.recorder(), clone.of("out"), monkeypatch)
+    head = clone.root / ".git/HEAD"
+    head.write_text("ref: refs/heads/other\n")
+    assert f"{head}.lock" not in clear_stale_locks(clone.repository).removed
+    head.write_text(f"ref: {MAIN}\n")
+    head.with_name("HEAD.lock").unlink()
+
+
 @pytest.mark.parametrize("journal", [None, b"", b"{", b'{"moves": [1]}', b"[]"])
 def test_without_a_readable_journal_no_lock_is_ours(
     clone: Clone, monkeypatch: pytest.MonkeyPatch, journal: bytes | None
