@@ -112,11 +112,11 @@ class Recorder:
         self._index.forget()
         try:
             while True:
+                if record.outputs and self._is_head():
+                    self._index.begin(record.outputs)
                 step = self._prepare(record, message)
                 if not step.moves:
                     break
-                if step.learn and self._is_head():
-                    self._index.begin(step.learn)
                 self._objects.disk.cover(self._refs.intend(step.moves))
                 self._objects.barrier()
                 self._teach(step)
