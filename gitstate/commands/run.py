@@ -224,7 +224,7 @@ def _conclude(
 
 
 class Stop:
-    """An orderly end on SIGINT and SIGTERM: nothing new starts, commands are ended, what is finished is recorded.
+    """An orderly end on SIGINT, SIGTERM and SIGHUP: nothing new starts, commands are ended, what has come is recorded.
 
     A second signal hurries: the commands are killed at once. A context manager that puts the handlers back.
     """
@@ -239,7 +239,10 @@ class Stop:
         return self.cancel.is_set()
 
     def __enter__(self) -> Stop:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # else: nohup
+            numbers.append(signal.SIGHUP)
+        for number in numbers:
             self._before[number] = signal.signal(number, self._asked)
         return self
 
