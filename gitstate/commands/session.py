@@ -33,6 +33,7 @@ from gitstate.edge.process import Flag, Job, execute
 from gitstate.edge.record import Moved, Record, Recorder
 from gitstate.edge.render import RenderError
 from gitstate.edge.snapshot import View
+from gitstate.edge.watch import WATCH
 
 _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
 _ROOM = 2.0  # seconds between looks for room on a full disk
@@ -191,6 +192,8 @@ class Session:
             return None
         self.attempts.begin(intent)
         result = execute(job, cancel, hurry)
+        if complaint := WATCH.complaint():
+            show.story(complaint)
         if result.ended_by == "cancelled":
             return None
         facts = {

@@ -54,6 +54,7 @@ class Stage(NamedTuple):
     ignore: tuple[str, ...] = ()  # components left out of the identity
     ttl: Optional[float] = None  # seconds
     timeout: Optional[float] = None  # seconds
+    silence: Optional[float] = None  # seconds without a new byte from the command
 
 
 class PlanSource(NamedTuple):

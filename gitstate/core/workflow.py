@@ -22,8 +22,8 @@ _TOP = (
 )  # fmt: skip
 _STAGE = (
     "needs", "prompt", "template", "run", "output", "inputs", "code", "check", "ignore", "model", "ttl",
-    "timeout", "account", "budget", "effect", "evidence", "guard", "idempotent", "on_stale", "policy",
-    "retry", "workspace",
+    "timeout", "silence", "account", "budget", "effect", "evidence", "guard", "idempotent", "on_stale",
+    "policy", "retry", "workspace",
 )  # fmt: skip
 _CHECK = (
     "min_bytes", "max_bytes", "front_matter", "json", "json_schema", "regex", "command",
@@ -168,6 +168,7 @@ def _stage(reader: Reader, name: str, stages: Mapping[str, object], top_model: M
         or (),
         ttl=reader.get(stage, "ttl", at, reader.seconds),
         timeout=reader.get(stage, "timeout", at, reader.seconds),
+        silence=reader.get(stage, "silence", at, reader.seconds),
     )
 
 

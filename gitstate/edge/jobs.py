@@ -98,6 +98,7 @@ class Jobs:
             cwd=self._repository.root,
             outputs=len(intent.outputs),
             timeout=stage.timeout,
+            silence=stage.silence,
             scratch_parent=os.path.join(self._repository.state, "scratch"),
         )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gitstate.edge import process
+from gitstate.edge.folder import TAIL
 from gitstate.edge.process import Job, Result, execute
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="commands of a POSIX shell")
@@ -152,7 +153,7 @@ def test_p7_a_failed_command_has_no_outputs_but_its_words_are_kept(run: Run) -> 
 
 def test_the_tails_are_bounded(run: Run) -> None:
     result = run("yes | head -c 1000000 >&2; echo end >&2; yes | head -c 1000000; exit 1")
-    assert len(result.stderr) == len(result.stdout) == process.TAIL
+    assert len(result.stderr) == len(result.stdout) == TAIL
     assert result.stderr.endswith("end\n")
 
 
