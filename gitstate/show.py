@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import time
@@ -144,9 +145,17 @@ def tell(line: str, file: Optional[IO[str]] = None) -> None:
     print(line, file=file or sys.stdout, flush=True)
 
 
-def story(line: str) -> None:
-    """One line of the story, on standard error: results go to standard output."""
-    print(line, file=sys.stderr, flush=True)
+def story(line: str, end: str = "\n") -> None:
+    """One line of the story, on standard error: results go to standard output.
+
+    Where nobody hears it any more (the terminal was closed, the reader of a pipe has gone), the work goes on without.
+    """
+    try:
+        print(line, end=end, file=sys.stderr, flush=True)
+    except OSError as error:
+        if error.errno not in (errno.EIO, errno.EPIPE):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def counts_line(counts: Mapping[str, int]) -> str:

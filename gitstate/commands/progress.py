@@ -52,16 +52,16 @@ class Progress:
     def tick(self) -> None:
         """Bring the living line up to date."""
         if self.live:
-            print(f"\r\033[K{self._status()}", end="", file=sys.stderr, flush=True)
+            show.story(f"\r\033[K{self._status()}", end="")
 
     def end(self) -> None:
         """Take the living line away."""
         if self.live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+            show.story("\r\033[K", end="")
 
     def _say(self, line: str) -> None:
         self.end()
-        print(line, file=sys.stderr, flush=True)
+        show.story(line)
         self.tick()
 
     def _counter(self) -> str:
