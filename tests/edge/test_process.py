@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import resource
 import subprocess
 import sys
 import threading
@@ -253,10 +255,79 @@ def test_a_job_ends_early_when_it_is_cancelled_and_at_once_in_a_hurry(run: Run, 
     assert execute(job, cancel)[:2] == ("cancelled", None)  # was set before: nothing is begun
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("echo half; exec sleep 300", "half\n"),
+        (LONG, ""),
+        ("trap '' TERM; echo half; while :; do sleep 0.05; done", "half\n"),
+        ('echo half > "$GITSTATE_OUTPUT"; exec sleep 300', ""),
+    ],
+)
+def test_p7_a_job_that_falls_silent_is_ended_and_its_half_answer_is_none(
+    run: Run, command: str, said: str
+) -> None:
+    result = run(command, silence=0.4, grace=0.2)
+    assert (result.ended_by, result.outputs, result.stdout) == ("silence", (), said)
+
+
+@pytest.mark.parametrize("where", ["", ">&2", '>> "$GITSTATE_OUTPUT"', '> "$GITSTATE_OUTPUT"'])
+def test_a_job_that_says_something_new_in_time_is_not_silent(run: Run, where: str) -> None:
+    result = run(f"for n in $(seq 12); do sleep 0.3; echo a {where}; done", silence=3)
+    assert result.ended_by == "exit"
+
+
+def test_of_silence_and_timeout_the_first_counts(run: Run) -> None:
+    assert run(LONG, silence=0.2, timeout=300).ended_by == "silence"
+    assert run(LONG, silence=300, timeout=0.2).ended_by == "wall"
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="told by /proc")
+@pytest.mark.parametrize(
+    "escape", ["setsid -f", "setsid -f env -i PATH=$PATH", "setsid -f env - /bin/env A=b"]
+)
+def test_what_has_left_the_group_of_a_job_that_is_ended_early_ends_too(
+    run: Run, tmp_path: Path, escape: str
+) -> None:
+    child = f"echo $$ > {tmp_path}/pid; trap '' TERM; while :; do sleep 0.05; done"
+    result = run(f'{escape} sh -c "$CHILD"; exec sleep 300', env={"CHILD": child}, timeout=0.5, grace=0.3)
+    assert result.ended_by == "wall"
+    assert gone(tmp_path / "pid")
+
+
 @pytest.mark.parametrize("where", ["", ">&2", '> "$GITSTATE_OUTPUT"'])
 def test_a_flood_is_stopped(run: Run, where: str) -> None:
     result = run(f"exec cat /dev/zero {where}", max_bytes=1_000_000)
     assert (result.ended_by, result.outputs) == ("too_large", ())
+
+
+@pytest.mark.parametrize("where", ["", ">&2", '> "$GITSTATE_OUTPUT"'])
+@pytest.mark.parametrize("term", ["", "trap '' TERM; "], ids=["", "ignores TERM"])
+def test_of_a_flood_of_a_gigabyte_little_reaches_the_disk_and_nothing_the_memory(
+    tmp_path: Path, where: str, term: str
+) -> None:
+    most = []
+
+    def look() -> None:
+        while not ended.is_set():
+            files = [*(tmp_path / "parent").glob("*/std*"), *(tmp_path / "parent").glob("*/out-1")]
+            with contextlib.suppress(FileNotFoundError):
+                most.append(sum(file.stat().st_size for file in files))
+            time.sleep(0.002)
+
+    ended = threading.Event()
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # A megabyte a write, a hundred a second at most: the bound does not depend on how fast the disk is.
+    flood = f"i=0; while [ $i -lt 1024 ]; do head -c 1048576 /dev/zero; i=$((i+1)); sleep 0.01; done {where}"
+    job = Job(term + flood, max_bytes=30_000_000, grace=60, scratch_parent=str(tmp_path / "parent"))
+    result = execute(job)
+    ended.set()
+    watcher.join()
+    assert (result.ended_by, result.outputs) == ("too_large", ())
+    assert max(most) < 300_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # KiB
 
 
 def test_a_quick_job_s_output_is_measured_too(run: Run) -> None:
