@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import subprocess
 import threading
 from collections.abc import Mapping
@@ -68,15 +69,15 @@ class Child:
         return GitFailed(f"git {' '.join(self._args)}: {words}")
 
     def close(self) -> int:
-        """End the process: end of input first, then SIGTERM, on which git removes its own lock files.
-        Never SIGKILL. Returns the exit code."""
+        """End the process: end of input first, then SIGQUIT, on which git removes its own lock files, and which it is
+        not shielded from. Never SIGKILL. Returns the exit code."""
         for pipe in (self._stdin, self._stdout):  # the latter in case it is stuck in an answer nobody reads
             with contextlib.suppress(OSError, ValueError):
                 pipe.close()
         try:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            self._process.terminate()
+            self._process.send_signal(getattr(signal, "SIGQUIT", signal.SIGTERM))
             code = self._process.wait()
         self._drain.join(1.0)
         with contextlib.suppress(OSError, ValueError):

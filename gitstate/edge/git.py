@@ -5,9 +5,11 @@ Nothing here decides anything; callers get bytes and exit codes. Plumbing only.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple, Optional
 
 from gitstate.errors import GitFailed, UsageError
@@ -84,27 +86,35 @@ class Git:
         stdin: bytes = b"",
         env: Optional[Mapping[str, str]] = None,
         check: bool = True,
+        interruptible: bool = False,
     ) -> Done:
-        """Run `git ARGS` to its end. Raises GitFailed on a non-zero exit unless `check` is off."""
-        process = self.start(*args, env=env)
+        """Run `git ARGS` to its end. Raises GitFailed on a non-zero exit unless `check` is off.
+
+        Under the lock, what ends gitstate in order does not end its git children, which it needs for that, unless
+        they are `interruptible`.
+        """
+        process = self.start(*args, env=env, interruptible=interruptible)
         out, err = process.communicate(stdin)
         done = Done(process.returncode, out, err.decode("utf-8", "replace"))
         if check and done.code:
             raise failed(args, done)
         return done
 
-    def start(self, *args: str, env: Optional[Mapping[str, str]] = None) -> subprocess.Popen[bytes]:
-        """Start `git ARGS` with pipes on all three streams; the caller ends it."""
+    def start(
+        self, *args: str, env: Optional[Mapping[str, str]] = None, interruptible: bool = False
+    ) -> subprocess.Popen[bytes]:
+        """Start `git ARGS` with pipes on all three streams; the caller ends it. See `run`."""
         try:
-            return subprocess.Popen(
-                ("git", *args),
-                cwd=self.root,
-                env={**self.env, **env} if env else self.env,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=self.inherit,
-            )
+            with contextlib.nullcontext() if interruptible or not self.inherit else shielded():
+                return subprocess.Popen(
+                    ("git", *args),
+                    cwd=self.root,
+                    env={**self.env, **env} if env else self.env,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    pass_fds=self.inherit,
+                )
         except FileNotFoundError as error:
             if os.path.isdir(self.root):
                 raise UsageError("git is not on PATH.", "Install git 2.36 or later.") from error
@@ -114,6 +124,20 @@ class Git:
         """`git ARGS`'s standard output as text without its final newline; '' if it failed unchecked."""
         done = self.run(*args, check=check)
         return os.fsdecode(done.out).rstrip("\n") if not done.code else ""
+
+
+@contextlib.contextmanager
+def shielded() -> Iterator[None]:
+    """What is started meanwhile, by this thread, is not ended by a Ctrl-C, a closed terminal or SIGTERM, from its
+    first instant on: a mask is inherited, and is this thread's alone."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def failed(args: Iterable[str], done: Done) -> GitFailed:

@@ -186,7 +186,9 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
     while True:
         # Where asking as usual did not bring it, nothing that is here is offered as known.
         how = "--refetch" if mended == _MENDINGS else "--no-filter"
-        done = git.run(*_FETCH, how, "--prune", "--", remote.name, *specs, env=_quiet(), check=False)
+        done = git.run(
+            *_FETCH, how, "--prune", "--", remote.name, *specs, env=_quiet(), check=False, interruptible=True
+        )
         held, lost = tracking.look(git, [*names.values()], remote.branch)
         if not done.code and not lost:
             _mark_fetched(git, remote)
@@ -211,7 +213,9 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
 def refs(git: Git, remote: Remote) -> dict[str, str]:
     """What the remote has right now, of branch, receipts and log: ref → object id. Raises ComeBackLater."""
     wanted = [ref for ref in (remote.branch, RECEIPTS, LOG) if ref]
-    done = git.run("ls-remote", "--quiet", "--", remote.name, *wanted, env=_quiet(), check=False)
+    done = git.run(
+        "ls-remote", "--quiet", "--", remote.name, *wanted, env=_quiet(), check=False, interruptible=True
+    )
     if done.code:
         raise ComeBackLater(
             f"The remote {remote.name} is out of reach: {_first_line(done)}",
@@ -279,7 +283,7 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
         return 0
     wanted = "".join(f"{oid}\n" for oid in absent).encode()
     arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-filter", "--stdin", "--", names[0])
-    done = git.run(*arguments, stdin=wanted, env=_quiet(), check=False)
+    done = git.run(*arguments, stdin=wanted, env=_quiet(), check=False, interruptible=True)
     if done.code:
         refs(git, Remote(names[0], ""))
         raise failed(("fetch", names[0]), done)
@@ -341,6 +345,7 @@ def _push(git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool) ->
             *(f"{oid}:{ref}" for ref, oid in updates.items()),
             env={**_quiet(), "GIT_TRACE2_EVENT": trace},
             check=False,
+            interruptible=True,
         )
         return done, bool(done.code) and _hook_refused(trace)
 

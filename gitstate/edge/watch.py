@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
 from typing import Optional
+
+from gitstate.edge.git import shielded
 
 _CODE = "import sys; sys.path.insert(0, sys.argv[1]); from gitstate.edge.watchdog import main; main()"
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -77,11 +78,7 @@ class Watch:
         read, self._pipe = os.pipe()
         try:
             os.set_blocking(self._pipe, False)
-            # From its first instant it must outlive what ends the runner in order. A mask is inherited, and set for
-            # this thread alone.
-            ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-            try:
+            with shielded():  # it must outlive what ends the runner in order
                 self._dog = subprocess.Popen(
                     (sys.executable, "-I", "-S", "-B", "-c", _CODE, _ROOT),
                     stdin=read,
@@ -94,8 +91,6 @@ class Watch:
                     },
                     start_new_session=True,
                 )
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
         finally:
             os.close(read)
         for mark, group in self._live.items():
