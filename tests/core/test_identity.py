@@ -140,7 +140,9 @@ def test_a_change_moves_its_own_component_and_no_other(component: str, changed: 
 @pytest.mark.parametrize(
     "same",
     [
-        manifest(a_stage=stage(timeout=5.0, ttl=3.0, outputs=("elsewhere/{slug}.md",), name="article")),
+        manifest(
+            a_stage=stage(timeout=5.0, silence=2.0, ttl=3.0, outputs=("elsewhere/{slug}.md",), name="article")
+        ),
         manifest(item(line=99)),
         manifest(a_stage=stage(place=Place("other.yaml", 7))),
         manifest(some=sources(ids={**sources().ids, "unrelated": OTHER})),

@@ -61,6 +61,7 @@ def test_a_whole_configuration_is_read() -> None:
                     "model": {"name": "other"},
                     "ttl": "14d",
                     "timeout": 90,
+                    "silence": "5m",
                     "effect": False,
                 },
                 "a": {"run": "cat", "output": "a/{slug}"},
@@ -74,7 +75,7 @@ def test_a_whole_configuration_is_read() -> None:
     assert (b.needs, b.run, b.outputs) == (("a",), ("cat", ""), ("x/{slug}", "y/{slug}.json"))
     assert (b.inputs, b.code, b.ignore) == (("data/**",), ("bin/x", "lib/*.py"), ("model", "run"))
     assert b.check == Checks(1, 2, ("title",), True, "s.json", ("^a", "b"), "lint {{ output }}")
-    assert (b.model, b.ttl, b.timeout) == ({"name": "other"}, 14 * 86400, 90)
+    assert (b.model, b.ttl, b.timeout, b.silence) == ({"name": "other"}, 14 * 86400, 90, 300)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +209,7 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config({"code": ["a", "a"]}), "code[1] is there a second time"),
         (config({"timeout": "10 min"}), "A duration is written like"),
         (config({"timeout": 0}), "above 0"),
+        (config({"silence": "long"}), "A duration is written like"),
         (config({"ttl": None}), "ttl must be a duration, not nothing"),
         (config({"ignore": ["promt"]}), "Did you mean 'prompt'?"),
         (config({"ignore": 5}), "stages.s.ignore must be"),

@@ -124,7 +124,9 @@ def write_config_otherwise() -> dict[str, str]:
 
 STILL = {
     "the way it is written": write_config_otherwise(),
-    "limits and checks": config(changed=stages(timeout="10m", ttl="14d", check={"min_bytes": 1})),
+    "limits and checks": config(
+        changed=stages(timeout="10m", silence="1m", ttl="14d", check={"min_bytes": 1})
+    ),
     "where outputs go": {},
     "a stage more": config(changed={**STAGES, "more": {"run": "echo hi", "output": "more/{slug}"}}),
     "the group": config(group="topic"),

@@ -33,6 +33,7 @@ CASES = {
     "an exit code with a perfect answer": Case({}, {"exit": 1}, "phase_error"),
     "a crash half way": Case({}, {"half": True}, "phase_error"),
     "a timeout": Case({"timeout": "0.5s"}, {"hang": True}, "timeout"),
+    "silence": Case({"silence": "0.5s"}, {"hang": True}, "timeout"),
     "a command that is not there": Case({"run": "no-such-command-anywhere"}, {}, "phase_error", "not found"),
     "nothing": Case({}, {"answer": ""}, "validation", "empty"),
     "blanks": Case({}, {"answer": " \n\t\n\u00a0"}, "validation"),
