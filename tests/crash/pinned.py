@@ -9,9 +9,12 @@ from __future__ import annotations
 import itertools
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from gitstate.edge.tree import Entry
 
 Plant = Callable[[], None]
 
@@ -32,9 +35,9 @@ def gitstate(
 ) -> Callable[[], int]:
     """A function for a forked child: gitstate with these arguments.
 
-    `start` tells the runs in one world from each other: ids and times begin with it. `serial` takes up a work
-    only when the one before is recorded, so that calls come in the same order every time; without it, recording
-    and the next commands overlap as they do in life.
+    `start` tells the runs in one world from each other: ids and times begin with it. `serial` does one thing after
+    the other, a work only when the one before is recorded, so that calls come in the same order every time; without
+    it, recording and the next commands overlap as they do in life.
     """
 
     def program() -> int:
@@ -53,7 +56,7 @@ def gitstate(
 def pin(start: int, serial: bool) -> None:
     """Replace clock, attempt ids and the seconds that commands take by what is the same every time."""
     from gitstate.commands import loop, restore, session
-    from gitstate.edge import refs
+    from gitstate.edge import index, refs
 
     ticks = itertools.count()
     ids = itertools.count(1)
@@ -73,7 +76,15 @@ def pin(start: int, serial: bool) -> None:
     # Only for speed: here nothing living ever holds a lock that is to be cleared, and room comes at once or never.
     refs._SETTLED = session._ROOM = 0.05
     if serial:
-        loop.AHEAD = 0
+        loop.AHEAD, session._AT_ONCE = 0, 1
+        begin = index.Teacher.begin
+
+        def begin_and_wait(self: index.Teacher, entries: Mapping[str, Entry]) -> None:
+            begin(self, entries)
+            if self._ahead is not None:
+                self._ahead.process.wait()
+
+        index.Teacher.begin = begin_and_wait  # type: ignore[method-assign]
 
 
 def command(*arguments: str) -> Sequence[str]:
