@@ -69,9 +69,12 @@ def _sweep(session: Session, found: list[Attempt]) -> None:
 
 def _temporary(folder: str) -> list[str]:
     """The temporary files in a folder of ours that runs which died have left."""
-    with contextlib.suppress(FileNotFoundError):
-        return [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".tmp")]
-    return []
+    try:
+        names = os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):  # (a cache folder that is none keeps nothing)
+        return []
+    paths = [os.path.join(folder, name) for name in names if name.endswith(".tmp")]
+    return [path for path in paths if not os.path.isdir(path)]
 
 
 def _name(attempt: Attempt) -> str:

@@ -69,17 +69,26 @@ def to_json(material: Material) -> dict[str, Any]:
 
 def from_json(fields: Mapping[str, Any]) -> Material:
     """The material out of a record. Raises TypeError, KeyError or ValueError where it is not whole."""
+    item = dict(fields["item"])
+    if "slug" not in item:
+        raise KeyError("slug")
     return Material(
-        item=dict(fields["item"]),
+        item=item,
         vars=dict(fields["vars"]),
         model=dict(fields["model"]),
         needs={name: _files(files) for name, files in fields["needs"].items()},
         inputs=_files(fields["inputs"]),
         file=_files([fields["file"]])[0] if fields["file"] is not None else None,
-        prompt=fields["prompt"],
-        template=fields["template"],
-        sources=dict(fields["sources"]),
+        prompt=_path(fields["prompt"]),
+        template=_path(fields["template"]),
+        sources={str(path): str(blob) for path, blob in fields["sources"].items()},
     )
+
+
+def _path(value: Any) -> Optional[str]:
+    if not (value is None or isinstance(value, str)):
+        raise TypeError(f"{value!r:.40} is no path")
+    return value
 
 
 def _files(pairs: Any) -> Files:

@@ -23,13 +23,11 @@ from typing import Any, NamedTuple, Optional
 
 from blake3 import blake3
 
+from gitstate.core.attempt import NewerFormat, decode, encode
 from gitstate.core.material import Material, from_json, to_json
 from gitstate.edge.disk import flush, flush_folder
 from gitstate.edge.files import write_whole
 from gitstate.errors import CorruptState
-
-FORMAT = 1
-
 
 class Intent(NamedTuple):
     """What an attempt set out to do. Its identity is fixed here, whatever changes meanwhile."""
@@ -189,18 +187,29 @@ class Attempts:
                     with open(os.path.join(self.folder, name), "rb") as file:
                         fields = json.loads(file.read())
                     yield str(fields["slug"]), str(fields["stage"])
-                except (FileNotFoundError, ValueError, KeyError, TypeError):
+                except (OSError, ValueError, KeyError, TypeError, RecursionError):
                     continue  # `run`, which needs it, says what is wrong with it
 
     def strays(self) -> list[str]:
-        """Files in the folder that belong to no intent: a record that was being written when its process died."""
+        """Files in the folder that belong to no intent: a record that was being written when its process died.
+
+        Raises CorruptState for an answer whose intent is gone, which no crash leaves.
+        """
         names = self._names()
         owners = {name[: -len(".intent")] for name in names if name.endswith(".intent")}
-        return sorted(
+        for name in sorted(names):
+            attempt = name.split(".")[0]
+            if name == f"{attempt}.spooled" and attempt not in owners:
+                raise CorruptState(
+                    f"{self._path(attempt, 'intent')} is gone, so nobody can tell what this attempt's answer is of.",
+                    f"{self._answer(attempt)} To go on without it, move the files {attempt}.* away.",
+                )
+        paths = [
             os.path.join(self.folder, name)
-            for name in names
+            for name in sorted(names)
             if name.split(".")[0] not in owners or name.endswith(".tmp")
-        )
+        ]
+        return [path for path in paths if not os.path.isdir(path)]  # (we make no folders here)
 
     def _names(self) -> set[str]:
         try:
@@ -209,73 +218,120 @@ class Attempts:
             return set()
 
     def _write(self, attempt: str, step: str, fields: Mapping[str, Any]) -> None:
-        data = json.dumps({"v": FORMAT, **fields}, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
         name = f"{attempt}.{step}"
-        write_whole(os.path.join(self.folder, name), data, name + ".tmp", replace=True)
+        write_whole(os.path.join(self.folder, name), encode(fields), name + ".tmp", replace=True)
 
     def _load(self, attempt: str, step: str) -> dict[str, Any]:
-        path = os.path.join(self.folder, f"{attempt}.{step}")
-        try:
-            with open(path, "rb") as file:
-                fields = json.loads(file.read())
-            if fields["v"] != FORMAT:
-                raise ValueError(f"format {fields['v']}, this version knows {FORMAT}")
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CorruptState(
-                f"{path}: this attempt's record cannot be read ({error}).",
-                f"A response, if one arrived, lies beside it as {attempt}.response-1. Move the attempt's files "
-                "away to go on without it.",
-            ) from error
-        return dict(fields)
+        with open(os.path.join(self.folder, f"{attempt}.{step}"), "rb") as file:
+            return decode(file.read(), step)
 
     def _read(self, attempt: str, names: set[str]) -> Attempt:
+        step = "intent"
         try:
-            intent = _intent(self._load(attempt, "intent"))
-            spooled = self._spooled(intent) if f"{attempt}.spooled" in names else None
-            written = None
+            intent = _intent(self._load(attempt, step))
+            if intent.attempt != attempt:
+                raise ValueError(f"it is the record of {intent.attempt}")
+            spooled = written = None
+            if f"{attempt}.spooled" in names:
+                step = "spooled"
+                spooled = self._spooled(intent)
             if f"{attempt}.written" in names:
-                written = tuple(str(found) for found in self._load(attempt, "written")["outputs"])
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-            path = os.path.join(self.folder, attempt)
+                step = "written"
+                written = _texts(self._load(attempt, step)["outputs"])
+        except NewerFormat as error:
             raise CorruptState(
-                f"{path}.*: this attempt's record is not whole ({error!r}).",
-                f"A response, if one arrived, is {attempt}.response-1. Move the files away to go on without it.",
+                f"{self._path(attempt, step)}: a newer gitstate wrote this attempt's record ({error}).",
+                f"Let that version finish it: gitstate recover. {self._answer(attempt)}",
+            ) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            words = error.strerror if isinstance(error, OSError) else error
+            raise CorruptState(
+                f"{self._path(attempt, step)}: this attempt's record cannot be read ({words}).",
+                f"{self._answer(attempt)} To go on without it, move the files {attempt}.* away.",
             ) from error
         return Attempt(intent, spooled, written)
 
+    def _path(self, attempt: str, step: str) -> str:
+        return os.path.join(self.folder, f"{attempt}.{step}")
+
+    def _answer(self, attempt: str) -> str:
+        """Where an attempt's answer is, for people."""
+        path = self.response(attempt, 1)
+        return f"Its answer is kept: {path}." if os.path.lexists(path) else "No answer of it has arrived here."
+
     def _spooled(self, intent: Intent) -> Spooled:
-        attempt = intent.attempt
-        fields = self._load(attempt, "spooled")
+        fields = self._load(intent.attempt, "spooled")
         outputs = []
         for number, (size, digest) in enumerate(fields["files"], 1):
-            path = self.response(attempt, number)
+            path = self.response(intent.attempt, number)
             try:
                 with open(path, "rb") as file:
                     data = file.read()
             except OSError as error:
-                raise CorruptState(f"{path}: the spooled response is gone ({error.strerror}).") from error
+                raise CorruptState(
+                    f"{path}: the spooled response cannot be read ({error.strerror}).",
+                    f"Bring it back; or, to go on without it, move the files {intent.attempt}.* away.",
+                ) from error
             if len(data) != size or blake3(data).hexdigest() != digest:
                 raise CorruptState(
                     f"{path}: the spooled response is not what arrived.",
-                    f"Move the files {attempt}.* away to go on without it.",
+                    f"Move the files {intent.attempt}.* away to go on without it.",
                 )
             outputs.append(data)
-        at = str(fields.get("at", intent.at))
-        return Spooled(tuple(outputs), float(fields["seconds"]), dict(fields["facts"]), at)
+        if len(outputs) not in (0, len(intent.outputs)):
+            raise ValueError("it does not name as many files as its stage has outputs")
+        at = intent.at if fields["at"] is None else _text(fields["at"])
+        return Spooled(tuple(outputs), float(fields["seconds"]), _facts(fields["facts"]), at)
 
 
 def _intent(fields: Mapping[str, Any]) -> Intent:
-    return Intent(
-        attempt=str(fields["attempt"]),
-        slug=str(fields["slug"]),
-        stage=str(fields["stage"]),
-        work=str(fields["work"]),
-        scheme=int(fields["scheme"]),
-        components=dict(fields["components"]),
-        outputs=tuple(map(str, fields["outputs"])),
-        temporaries=tuple(map(str, fields["temporaries"])),
-        at=str(fields["at"]),
+    intent = Intent(
+        attempt=_text(fields["attempt"]),
+        slug=_text(fields["slug"]),
+        stage=_text(fields["stage"]),
+        work=_text(fields["work"]),
+        scheme=_number(fields["scheme"]),
+        components={_text(name): _text(digest) for name, digest in fields["components"].items()},
+        outputs=_texts(fields["outputs"]),
+        temporaries=_texts(fields["temporaries"]),
+        at=_text(fields["at"]),
         material=from_json(fields["material"]),
-        committed=tuple(None if blob is None else str(blob) for blob in fields["committed"]),
-        before=tuple(None if blob is None else str(blob) for blob in fields["before"]),
+        committed=_texts_or_none(fields["committed"]),
+        before=_texts_or_none(fields["before"]),
     )
+    if {len(intent.temporaries), len(intent.committed), len(intent.before)} != {len(intent.outputs) or None}:
+        raise ValueError("it does not tell as much of each output")
+    return intent
+
+
+def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """How the command ended, as the judgement needs it. Raises TypeError where it is something else."""
+    _text(fields["ended_by"]), _text(fields["said"])
+    for name in ("code", "signal"):
+        if fields[name] is not None:
+            _number(fields[name])
+    return {**fields, "missing": [*map(_number, fields["missing"])], "usage": dict(fields["usage"])}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is no number")
+    return value
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r:.40} is no list")
+    return tuple(map(_text, values))
+
+
+def _texts_or_none(values: Any) -> tuple[Optional[str], ...]:
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r:.40} is no list")
+    return tuple(None if value is None else _text(value) for value in values)
