@@ -15,19 +15,23 @@ from gitstate.errors import GitstateError, NeedsHuman
 INTERRUPTED = 130
 BUG = 70
 
+_DENIED = "Let your user read and write there."
+_FULL = "Make room there."
+_IN_THE_WAY = "It is not what gitstate keeps there: look at it, and move it away."
+_AWAY = "Look at the disk or the network behind it."
+_SCARCE = "Close other programs, or raise the limit."
 # What a disk or the system refuses, and a person can mend. Anything else that the system says is a bug of ours.
-_DISK = {
-    errno.EACCES,
-    errno.EDQUOT,
-    errno.EIO,
-    errno.EMFILE,
-    errno.ENFILE,
-    errno.ENOMEM,
-    errno.ENOSPC,
-    errno.EPERM,
-    errno.EROFS,
-    errno.EFBIG,
+_MENDABLE = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _DENIED),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys(
+        (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY, errno.ELOOP, errno.ENXIO), _IN_THE_WAY
+    ),
+    errno.ENAMETOOLONG: "Choose shorter slugs, or a shorter `output`.",
+    **dict.fromkeys((errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENODEV, errno.EBUSY), _AWAY),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN), _SCARCE),
 }
+_PAYING = ("run", "recover")  # the commands under which answers may have arrived
 
 # Measured: the command-line framework costs 0.15 s of CPU, more than `plan` itself takes for 10,000 works. So
 # the plain forms of the commands that people and hooks type all day are answered without it; every other form
@@ -58,13 +62,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             # The reader of our output has gone (`| head`); nobody is left to tell.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        if error.errno not in _DISK:
+        hint = _MENDABLE.get(error.errno or 0)
+        if hint is None:
             return _report(arguments, error)
-        _complain(
-            f"{error.strerror}{f': {error.filename}' if error.filename else ''}\n"
-            "  Answers that had arrived are kept in the spool; run again when this is mended."
-        )
-        return NeedsHuman.exit_code
+        return _refused(error, hint, arguments)
     except Exception as error:
         return _report(arguments, error)
 
@@ -109,6 +110,15 @@ def _quickly(command: str, options: dict[str, bool]) -> int:
         from gitstate.commands.status import status
 
         return status(clone, **options)
+
+
+def _refused(error: OSError, hint: str, arguments: Sequence[str]) -> int:
+    """What the system refused, where, and what to do about it."""
+    if arguments[:1] and arguments[0] in _PAYING:
+        hint += " Answers that had arrived are kept in the spool: run again then."
+    names = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    _complain(str(NeedsHuman(f"{error.strerror}{f': {names}' if names else ''}", hint)))
+    return NeedsHuman.exit_code
 
 
 def _complain(text: str) -> None:

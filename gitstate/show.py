@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -171,11 +172,11 @@ def bar(done: int, total: int, width: int = 20) -> str:
 
 def holder(fields: Mapping[str, object]) -> str:
     """Who holds the run lock, in words."""
-    since = fields.get("since")
-    when = (
-        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since)) if isinstance(since, (int, float)) else "?"
-    )
-    return f"pid {fields.get('pid', '?')} on {safe(str(fields.get('host', '?')))} since {when}"
+    since, when = fields.get("since"), "?"
+    with contextlib.suppress(OverflowError, ValueError, OSError):  # a number that is no time
+        if isinstance(since, (int, float)):
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
+    return f"pid {safe(str(fields.get('pid', '?')))} on {safe(str(fields.get('host', '?')))} since {when}"
 
 
 def run_summary(fields: Mapping[str, object]) -> str:
@@ -183,9 +184,8 @@ def run_summary(fields: Mapping[str, object]) -> str:
     words = (("done", "done"), ("restored", "restored"), ("failed", "failed"), ("left", "left alone"))
     parts = [f"{fields.get(name, 0)} {word}" for name, word in words if fields.get(name)]
     end = " (interrupted)" if fields.get("code") == 130 else ""
-    return (
-        f"{fields.get('at', '?')}, {', '.join(parts) or 'nothing done'}, exit {fields.get('code', '?')}{end}."
-    )
+    at, code = fields.get("at", "?"), fields.get("code", "?")
+    return safe(f"{at}, {', '.join(parts) or 'nothing done'}, exit {code}{end}.")
 
 
 def why_lines(work: Mapping[str, Any]) -> list[str]:

@@ -11,6 +11,7 @@ from gitstate import show
 from gitstate.commands.clone import Answer, Clone, utc_now
 from gitstate.core.derive import STATES
 from gitstate.edge import lock
+from gitstate.edge.files import load_json
 
 LAST_RUN = "last-run.json"
 
@@ -52,12 +53,7 @@ def counts(answer: Answer) -> dict[tuple[str, str], dict[str, int]]:
 
 def last_run(state: str) -> Optional[dict[str, Any]]:
     """What the last run on this clone did; None if there was none or its note is not readable."""
-    try:
-        with open(os.path.join(state, LAST_RUN), encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    return load_json(os.path.join(state, LAST_RUN))
 
 
 def _screen(clone: Clone, answer: Answer, rows: Mapping[tuple[str, str], Mapping[str, int]]) -> list[str]:

@@ -29,6 +29,7 @@ from gitstate.edge.disk import flush, flush_folder
 from gitstate.edge.files import write_whole
 from gitstate.errors import CorruptState
 
+
 class Intent(NamedTuple):
     """What an attempt set out to do. Its identity is fixed here, whatever changes meanwhile."""
 
@@ -257,7 +258,9 @@ class Attempts:
     def _answer(self, attempt: str) -> str:
         """Where an attempt's answer is, for people."""
         path = self.response(attempt, 1)
-        return f"Its answer is kept: {path}." if os.path.lexists(path) else "No answer of it has arrived here."
+        return (
+            f"Its answer is kept: {path}." if os.path.lexists(path) else "No answer of it has arrived here."
+        )
 
     def _spooled(self, intent: Intent) -> Spooled:
         fields = self._load(intent.attempt, "spooled")

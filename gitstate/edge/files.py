@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import re
 import sys
 import time
-from typing import Optional
+from typing import Any, Optional
 
 from gitstate.edge.disk import FOLDER, flush, flush_folder
 from gitstate.errors import UsageError
@@ -36,6 +37,16 @@ def temp_name(attempt: str, n: int) -> str:
 def is_temp(name: str) -> bool:
     """Whether a file of this name (or path) is one of our temporary files."""
     return _TEMP.fullmatch(os.path.basename(name)) is not None
+
+
+def load_json(path: str) -> Optional[dict[str, Any]]:
+    """The JSON object in a small file that tells more than it decides; None where there is none to be read."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def write_whole(

@@ -29,7 +29,7 @@ from gitstate.edge.render import (
 )
 from gitstate.edge.repo import Repository
 from gitstate.edge.sources import blob_id
-from gitstate.errors import ConfigError, NeedsHuman
+from gitstate.errors import ConfigError
 
 _KEPT = 64 * 1024 * 1024  # bytes of blobs remembered: prompts and shared inputs are read once, not per work
 
@@ -147,10 +147,7 @@ class Jobs:
         if blob not in self._blobs:
             found = self._objects.read(blob)
             if found is None:
-                raise NeedsHuman(
-                    f"The content of blob {blob} is not in this clone.",
-                    "Fetch it: git fetch --refetch, or git checkout.",
-                )
+                raise self._objects.lacking(blob, "a file's content")
             if self._size + len(found[1]) > _KEPT:
                 self._blobs.clear()
                 self._size = 0

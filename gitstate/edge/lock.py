@@ -15,6 +15,7 @@ import time
 from typing import Optional
 
 from gitstate.edge.backoff import Backoff
+from gitstate.edge.files import load_json
 from gitstate.errors import ComeBackLater, UsageError
 
 _FILE = "lock"
@@ -119,12 +120,7 @@ def is_held(state: str) -> bool:
 
 def holder(state: str) -> Optional[dict[str, object]]:
     """What the holder of the lock left word of, for people; None where there is no word. See `is_held`."""
-    try:
-        with open(os.path.join(state, _HOLDER), encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    return load_json(os.path.join(state, _HOLDER))
 
 
 def _refused_to_others(path: str) -> bool:
@@ -185,12 +181,11 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _locked(state: str) -> Locked:
+    said = holder(state) or {}
     try:
-        with open(os.path.join(state, _HOLDER), encoding="utf-8") as file:
-            holder = json.load(file)
-        host, boot, pid, since = holder["host"], holder["boot"], int(holder["pid"]), float(holder["since"])
+        host, boot, pid, since = said["host"], said["boot"], int(said["pid"]), float(said["since"])
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
-    except (OSError, ValueError, TypeError, KeyError, OverflowError):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError):  # (some years have no calendar)
         return Locked(
             "Another gitstate run holds this clone.", "Wait for it: --lock-timeout 10m. Nothing was changed."
         )

@@ -121,10 +121,7 @@ def _look(objects: Objects, tree: Optional[str], annotated: str) -> tuple[list[_
 def _note(objects: Objects, blob: str) -> bytes:
     found = objects.read(blob)
     if found is None or found[0] != "blob":
-        raise CorruptState(
-            f"The note {blob} is not in this clone, so nothing can be added to it.",
-            "Get it with: git fetch --no-filter --refetch origin 'refs/notes/gitstate*'",
-        )
+        raise objects.lacking(blob, "a note")
     return found[1]
 
 

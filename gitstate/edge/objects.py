@@ -20,7 +20,7 @@ from gitstate.edge.disk import Barrier, flush
 from gitstate.edge.git import DURABLE, Done, Git, failed, stream
 from gitstate.edge.repo import Repository
 from gitstate.edge.tree import Cache
-from gitstate.errors import CorruptState, GitFailed
+from gitstate.errors import CorruptState, GitFailed, NeedsHuman
 
 # A partial clone would otherwise fetch what it lacks object by object.
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1"}
@@ -113,6 +113,24 @@ class Objects:
             for name in ("stdin", "stdout", "stderr"):
                 with contextlib.suppress(OSError):
                     stream(process, name).close()
+
+    def lacking(self, oid: str, what: str) -> NeedsHuman:
+        """The error for an object that reading did not bring: why, and the way to it. `what` says what it is of."""
+        path = self._path(oid)
+        if os.path.lexists(path):
+            return CorruptState(
+                f"{path}: {what} cannot be read back; the file is damaged.",
+                "Move that file away, then get it anew: git fetch --refetch. See all that is damaged: git fsck",
+            )
+        if self.git.text("config", "--get-regexp", r"^remote\..*\.promisor$", check=False):
+            return NeedsHuman(
+                f"{what[0].upper()}{what[1:]} ({oid}) is not in this partial clone.",
+                "Fetch all that is missing in one go: gitstate sync",
+            )
+        return CorruptState(
+            f"{what[0].upper()}{what[1:]} ({oid}) is not in this clone, where it should be.",
+            "Look with `git fsck`. If a remote has it: git fetch --refetch",
+        )
 
     def _ask(self, command: bytes, name: str) -> Optional[tuple[list[bytes], bytes]]:
         """Header and content of the answer; asked again if an interrupt ended the child."""

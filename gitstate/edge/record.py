@@ -22,7 +22,7 @@ from gitstate.edge.filters import Filters
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.refs import Move, Refs
-from gitstate.edge.repo import LOG, RECEIPTS, Repository
+from gitstate.edge.repo import LOG, RECEIPTS, Repository, head_branch
 from gitstate.edge.tree import Entry, find, splice
 from gitstate.errors import ComeBackLater, CorruptState, GitFailed, NeedsHuman
 
@@ -194,11 +194,7 @@ class Recorder:
 
     def head(self) -> Optional[str]:
         """The branch that HEAD names; None if it is detached."""
-        with open(os.path.join(self._repository.git_dir, "HEAD"), "rb") as file:
-            content = os.fsdecode(file.read()).strip()
-        if content.startswith("ref: ") and not content.endswith("/.invalid"):  # (reftable's placeholder)
-            return content[5:].strip()
-        return self._git.text("symbolic-ref", "-q", "HEAD", check=False) or None
+        return head_branch(self._repository, self._git)
 
     def _wait(self, moves: Sequence[Move], error: GitFailed, enough: bool) -> None:
         """After git refused to move the refs: return if that may change, else raise. Judged by what stands

@@ -181,11 +181,13 @@ def _read_journal(path: str) -> tuple[list[Move], Optional[str], int]:
     which comes before every lock, was never passed, so no lock is ours by it."""
     try:
         with open(path, "rb") as file:
-            journal = json.load(file)
+            journal = json.loads(file.read())
             since = os.fstat(file.fileno()).st_mtime_ns
+        if journal["format"] != 1:
+            return [], None, 0
         moves = [Move(str(ref), old, str(new)) for ref, old, new in journal["moves"]]
         return moves, str(journal["git_dir"]), since
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return [], None, 0
 
 

@@ -6,7 +6,7 @@ import os
 from typing import NamedTuple, Optional
 
 from gitstate.edge.git import Git
-from gitstate.errors import UsageError
+from gitstate.errors import CorruptState, UsageError
 
 RECEIPTS = "refs/notes/gitstate"
 LOG = "refs/notes/gitstate-log"
@@ -34,7 +34,8 @@ class Repository(NamedTuple):
 
 
 def find(start: str, git: Optional[Git] = None) -> Repository:
-    """The repository that `start` lies in, as `git` sees it. Raises UsageError outside one and in a bare one."""
+    """The repository that `start` lies in, as `git` sees it. Raises UsageError outside one and in a bare one,
+    CorruptState in one that git cannot read."""
     done = (git or Git(start)).run(
         "rev-parse",
         "--path-format=absolute",
@@ -53,4 +54,28 @@ def find(start: str, git: Optional[Git] = None) -> Repository:
         )
     if lines:
         raise UsageError("This repository has no working tree.", "Run gitstate in a clone that has one.")
+    if (broken := _git_above(start)) is not None:
+        raise CorruptState(
+            f"{broken} is there, and git cannot read it: {' '.join(done.err.split())}",
+            f"Look at {os.path.join(broken, 'HEAD')} (it reads like `ref: refs/heads/main`) and at config beside it.",
+        )
     raise UsageError("This is not a git repository.", "Run `git init` here, or change into a clone.")
+
+
+def head_branch(repository: Repository, git: Git) -> Optional[str]:
+    """The branch that HEAD names, whether there is such a ref or not; None if HEAD is detached."""
+    with open(os.path.join(repository.git_dir, "HEAD"), "rb") as file:
+        content = os.fsdecode(file.read()).strip()
+    if content.startswith("ref: ") and not content.endswith("/.invalid"):  # (reftable's placeholder)
+        return content[5:].strip()
+    return git.text("symbolic-ref", "-q", "HEAD", check=False) or None
+
+
+def _git_above(start: str) -> Optional[str]:
+    """The `.git` of the folder `start` or of one above it."""
+    folder = os.path.abspath(start)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        folder, below = os.path.dirname(folder), folder
+        if folder == below:
+            return None
+    return os.path.join(folder, ".git")

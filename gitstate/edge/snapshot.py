@@ -34,10 +34,7 @@ from gitstate.edge.planning import Watch, read_plan, source_ids
 from gitstate.edge.repo import LOG, RECEIPTS, Repository
 from gitstate.edge.sources import Sources, Tree, blob_id, read_tree
 from gitstate.edge.tips import Tips, tips
-from gitstate.errors import (
-    CorruptState,
-    NeedsHuman,
-)
+from gitstate.errors import CorruptState
 
 
 class Notes(NamedTuple):
@@ -146,17 +143,14 @@ def read_notes(
     lines = {blob: found for blob, found in kept.lines.items() if blob in pairs and blob not in fresh}
     unread = {blob: count for blob, count in kept.unread.items() if blob in lines}
     wanted = [note for blobs in fresh.values() for note in blobs.split()]
-    contents = iter(objects.read_many(wanted))
+    contents = zip(wanted, objects.read_many(wanted))
     for blob, blobs in fresh.items():
         found: list[Plain] = []
         not_known = 0
         for _ in blobs.split():
-            content = next(contents)
+            note, content = next(contents)
             if content is None:
-                raise NeedsHuman(
-                    f"The content of {len(wanted)} notes of {ref} is not in this partial clone.",
-                    "Fetch them in one go: gitstate sync",
-                )
+                raise objects.lacking(note, f"a note of {ref}")
             not_known += _decode_note(content[1], blob, ref, decode, found)
         lines[blob] = tuple(found)
         if not_known:

@@ -14,7 +14,7 @@ from gitstate.edge import notes
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.repo import LOG, RECEIPTS, TRACKING, Repository
+from gitstate.edge.repo import LOG, RECEIPTS, TRACKING, Repository, head_branch
 from gitstate.edge.tracking import unreadable
 from gitstate.errors import CorruptState
 
@@ -30,7 +30,7 @@ class Tips(NamedTuple):
 def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Tips:
     """What this clone stands on now.
 
-    Raises CorruptState for a notes ref that is there and cannot be read: never taken for "no receipts" (P6).
+    Raises CorruptState for a ref that cannot be read, or was lost: never taken for "no receipts" (P6).
     """
     refs = _refs(git)
     trees = _own(repository, objects, refs)
@@ -42,7 +42,7 @@ def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Ti
         for tracked in sorted(refs):
             if tracked.startswith(TRACKING + "/") and tracked.endswith(name):
                 trees[ref] = _union(git, objects, cache, trees[ref], refs.get(ref), tracked, refs[tracked])
-    return Tips(objects.resolve("HEAD^{commit}"), trees[RECEIPTS], trees[LOG])
+    return Tips(_head(repository, git, objects), trees[RECEIPTS], trees[LOG])
 
 
 def own(repository: Repository, git: Git, objects: Objects) -> None:
@@ -54,15 +54,9 @@ def _own(repository: Repository, objects: Objects, refs: Mapping[str, str]) -> d
     """The trees of our own notes."""
     trees: dict[str, Optional[str]] = {}
     for ref in (RECEIPTS, LOG):
-        path = os.path.join(repository.common_dir, *ref.split("/"))
         commit = refs.get(ref)
-        if commit is None and os.path.exists(path):
-            # (git's own commands that delete or update a ref refuse such a file)
-            log = os.path.join(repository.common_dir, "logs", *ref.split("/"))
-            raise CorruptState(
-                f"{path} does not hold the id of a commit, so the receipts cannot be read.",
-                f"Remove the file and set the ref to the last id that {log} names: git update-ref {ref} ID",
-            )
+        if commit is None:
+            _require_none(repository, ref)
         trees[ref] = objects.resolve(f"{commit}^{{commit}}^{{tree}}") if commit else None
         if commit and trees[ref] is None:
             raise CorruptState(
@@ -71,6 +65,51 @@ def _own(repository: Repository, objects: Objects, refs: Mapping[str, str]) -> d
                 f"git update-ref -d {ref}, then gitstate sync.",
             )
     return trees
+
+
+def _head(repository: Repository, git: Git, objects: Objects) -> Optional[str]:
+    """HEAD's commit; None on a branch that has none yet."""
+    commit = objects.resolve("HEAD^{commit}")
+    if commit is None:
+        branch = head_branch(repository, git)
+        if branch is None or git.text("for-each-ref", branch):
+            raise CorruptState(
+                f"What HEAD names ({branch or 'detached'}) cannot be read as a commit here.",
+                "Look with `git fsck`. If a remote has it: git fetch --refetch",
+            )
+        _require_none(repository, branch)
+    return commit
+
+
+def _require_none(repository: Repository, ref: str) -> None:
+    """Raise CorruptState unless a ref that git does not know was never there, or was taken away by git itself."""
+    path = os.path.join(repository.common_dir, *ref.split("/"))
+    log = os.path.join(repository.common_dir, "logs", *ref.split("/"))
+    set_again = f"set the ref to the last id that {log} names: git update-ref {ref} ID"
+    if os.path.exists(path) and not _only_folders(path):
+        # (git's own commands that delete or update a ref refuse such a file)
+        raise CorruptState(f"{path} does not hold the id of a commit.", f"Remove it and {set_again}")
+    if _existed(log):
+        raise CorruptState(
+            f"{ref} is gone, and its log is not: {log}",
+            f"To bring it back, {set_again}. If it is meant to be gone, remove that log.",
+        )
+
+
+def _existed(log: str) -> bool:
+    """Whether a ref's log knows of a move from one commit to the next. Whatever deletes a ref through git deletes its
+    log too; but git writes the log first, so that after a kill there may be one of a ref that never came to be."""
+    try:
+        with open(log, "rb") as file:
+            lines = file.read().splitlines()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return False
+    return bool(lines) and bool(lines[-1].split(b" ")[0].strip(b"0"))
+
+
+def _only_folders(path: str) -> bool:
+    """Whether there is no file at or below `path`: git leaves empty folders behind."""
+    return os.path.isdir(path) and next(_files(path), None) is None
 
 
 def _files(folder: str) -> Iterator[str]:

@@ -1,0 +1,171 @@
+"""P6: whatever happens to a file that gitstate reads, it says so, or answers as before; it never begins anew.
+
+Every file is cut, flipped, emptied, exchanged for noise or a folder, and put back. A handful of each; with
+GITSTATE_LONG=1 in the environment, small files are cut at every byte (minutes).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gitstate.edge.attempts import Attempts
+from tests.support.damage import Damage, damaged, damages, here
+from tests.support.world import Clone, Done, World
+
+LONG = bool(os.environ.get("GITSTATE_LONG"))
+STAGES = {
+    "article": {
+        "prompt": "prompts/article.md",
+        "template": "templates/article.md",
+        "run": "$PROVIDER",
+        "output": "out/{slug}.md",
+        "check": {"json_schema": "schema.json"},
+    }
+}
+SOURCES = {
+    "templates/article.md": '{"title": "{{ slug }}", "text": {{ response | trim }}}\n',
+    "schema.json": "{}\n",
+}
+
+
+@pytest.fixture(scope="module")
+def rich(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world with something of everything: two done, one failed, one answer in the spool, a remote."""
+    world = World(
+        tmp_path_factory.mktemp("rich"),
+        stages=STAGES,
+        items=["one", "two", "three", "four"],
+        files=SOURCES,
+        remote=True,
+    )
+    world.tell(answer='"yes"')
+    world.tell("three", answer="")
+    world.tell("four", answer='"yes"', before="mkdir -p out && echo mine > out/four.md")
+    a = world.a
+    a.run(code=1)
+    (a.path / "out/four.md").unlink()
+    attempts = Attempts(str(a.state))
+    attempts.written(attempts.all()[0].intent.attempt, [b"any"])
+    a.git("update-ref", "refs/gitstate/keep/x-1", a.blob("out/one.md"))
+    journal = {"format": 1, "git_dir": str(a.path / ".git"), "moves": [["refs/heads/main", None, "1" * 40]]}
+    (a.state / "recording.json").write_text(json.dumps(journal))
+    (a.state / "lock.json").write_text('{"host": "here", "boot": "b", "pid": 1, "since": 1}')
+    for command in (("plan",), ("status",)):  # which fill the caches
+        here(a, *command)
+    assert {path.suffix for path in (a.state / "attempts").iterdir()} == {
+        ".intent", ".spooled", ".written", ".response-1",
+    }  # fmt: skip
+    return world
+
+
+@pytest.fixture(scope="module")
+def packed(rich: World, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The same with its refs and objects packed."""
+    world = rich.copy(tmp_path_factory.mktemp("packed") / "world")
+    world.a.git("pack-refs", "--all")
+    world.a.git("repack", "-adq")
+    here(world.a, "plan")
+    return world
+
+
+def plan(clone: Clone) -> Done:
+    return here(clone, "plan", "--json")
+
+
+def files(clone: Clone, *globs: str) -> list[Path]:
+    found = [path for glob in globs for path in sorted((clone.path / ".git").glob(glob)) if path.is_file()]
+    assert found
+    return found
+
+
+def is_honest(done: Done, before: Done) -> bool:
+    """Whether nothing is done that was not, and nothing that was done is as if it had never been."""
+    works, known = (
+        {(work["slug"], work["stage"]): work for work in json.loads(found.out)["work"]}
+        for found in (done, before)
+    )
+    return all(
+        work["state"] != "done" or known.get(key, {}).get("state") == "done" for key, work in works.items()
+    ) and all(
+        work["reason"] != "new" or works[key]["reason"] != "done"
+        for key, work in known.items()
+        if key in works
+    )
+
+
+def names(path: Path, clone: Clone) -> set[str]:
+    """What a message about a file may call it."""
+    try:
+        inside = path.relative_to(clone.path / ".git").as_posix()
+    except ValueError:
+        return {path.relative_to(clone.path).as_posix()}
+    if inside == "packed-refs" or "objects/pack" in inside:
+        return {inside, "refs/", "HEAD"}
+    if inside.startswith("objects/"):
+        return {inside, path.parent.name + path.name}
+    return {inside}
+
+
+def is_clear(done: Done, path: Path, damage: Damage, clone: Clone) -> bool:
+    """Whether an error says what is wrong."""
+    if damage.name == "folder" and "objects" in path.parts:
+        return "mmap failed" in done.err or "refs/" in done.err  # all that git says
+    return any(name in done.err for name in names(path, clone))
+
+
+def sweep(clone: Clone, paths: Iterable[Path], judge: Callable[[Done, Done], bool]) -> None:
+    """Make each file bad in every way; each answer is a clear error, or what `judge` allows."""
+    before = plan(clone)
+    assert before.code == 0
+    wrong = []
+    for path in paths:
+        for damage in damages(path.read_bytes(), LONG):
+            with damaged(path, damage):
+                done = plan(clone)
+                here(clone, "status")
+            if not (judge(done, before) if done.code == 0 else is_clear(done, path, damage, clone)):
+                wrong.append((path, damage.name, done))
+    assert not wrong, "\n\n".join(f"{path}: {name}: {done}" for path, name, done in wrong[:20])
+    assert plan(clone) == before, "something was destroyed meanwhile"
+
+
+def same(done: Done, before: Done) -> bool:
+    return done.out == before.out
+
+
+LOCAL = [
+    "cache",
+    "attempts",
+    "rejected",
+    "last-run.json",
+    "lock.json",
+    "lock",
+    "lock-owner",
+    "recording.json",
+]
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_p6_local_files_of_gitstate_change_no_answer(rich: World, name: str) -> None:
+    sweep(rich.a, files(rich.a, f"gitstate/{name}", f"gitstate/{name}/*"), same)
+
+
+@pytest.mark.parametrize("glob", ["refs/**/*", "objects/??/*", "HEAD", "index", "config"])
+def test_p6_bad_files_of_git_are_errors_and_never_a_fresh_start(rich: World, glob: str) -> None:
+    sweep(rich.a, files(rich.a, glob), is_honest if glob in ("HEAD", "config") else same)
+
+
+@pytest.mark.parametrize("glob", ["packed-refs", "objects/pack/*.pack", "objects/pack/*.idx"])
+def test_p6_bad_packs_are_errors_and_never_a_fresh_start(packed: World, glob: str) -> None:
+    sweep(packed.a, files(packed.a, glob), same)
+
+
+@pytest.mark.parametrize("path", ["gitstate.yaml", "plan.yaml", *SOURCES, "prompts/article.md"])
+def test_p6_a_bad_source_is_an_error_or_an_edit_that_makes_nothing_done(rich: World, path: str) -> None:
+    sweep(rich.a, [rich.a.path / path], is_honest)
