@@ -7,10 +7,11 @@ import gc
 import io
 import os
 import sys
+import time
 from collections.abc import Sequence
 
 from gitstate import __version__
-from gitstate.errors import GitstateError, NeedsHuman
+from gitstate.errors import GitstateError, NeedsHuman, UsageError
 
 INTERRUPTED = 130
 BUG = 70
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
+        _require_clock()
         return _dispatch(arguments)
     except GitstateError as error:
         _complain(str(error))
@@ -68,6 +70,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused(error, hint, arguments)
     except Exception as error:
         return _report(arguments, error)
+
+
+def _require_clock() -> None:
+    """Raise UsageError for a clock that Python's own library cannot start with, or that nothing can be dated by."""
+    try:
+        seconds = time.time()
+    except OverflowError:
+        seconds = -1.0
+    if seconds < 0:
+        raise UsageError(
+            "The clock of this machine shows a time before 1970 or after 2262.", "Set the clock."
+        )
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -48,8 +48,8 @@ class Judge:
     ) -> Judged:
         """Judge one response. `stage` is None for one that is no longer configured; `text` reads a committed file.
 
-        Raises CancelledError, and UsageError where a check's command cannot be run at all: that is no fault of the
-        response, which has been paid for and stays in the spool.
+        Raises CancelledError, and where the check itself cannot be made UsageError (its command) or ConfigError
+        (its schema): that is no fault of the response, which has been paid for and stays in the spool.
         """
         facts = spooled.facts
         judged = Judged(intent, spooled.seconds, dict(facts["usage"]), at=spooled.at)
@@ -80,7 +80,7 @@ class Judge:
         cancel: Optional[Flag],
     ) -> tuple[list[str], Optional[Failed]]:
         path = stage.check.json_schema
-        schema = schema_of(text(path)) if path else None
+        schema = schema_of(text, path) if path else None
         passed, failure = check.check(outputs[0], stage.check, schema)
         if failure is not None:
             return passed, verdict.of_check(*failure)
@@ -120,7 +120,11 @@ class Judge:
             raise CancelledError
         said = (result.stderr or result.stdout).strip()[-2000:] or f"exit code {result.code}"
         # POSIX: 126 is not executable, 127 not found. A signal (out of memory, say) is no judgement either.
-        if result.ended_by == "not_started" or result.code in (126, 127) or result.signal is not None:
+        if (
+            result.ended_by in ("not_started", "too_long")
+            or result.code in (126, 127)
+            or result.signal is not None
+        ):
             raise UsageError(
                 f"{what} cannot be run: {said}",
                 "The answers that it should have judged are kept. Mend it, and run again: nothing is paid twice.",

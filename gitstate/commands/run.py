@@ -24,7 +24,6 @@ from gitstate.commands.status import LAST_RUN
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target
 from gitstate.core import schedule, select
-from gitstate.core.check import schema_problem
 from gitstate.core.derive import Status
 from gitstate.core.material import stage_sources
 from gitstate.core.schedule import Agenda
@@ -33,7 +32,7 @@ from gitstate.core.snapshot import WorkKey
 from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
 from gitstate.edge.protect import check_outputs
-from gitstate.errors import ConfigError, NeedsHuman, Place, Problem, UsageError
+from gitstate.errors import ConfigError, NeedsHuman, UsageError
 
 
 class Options(NamedTuple):
@@ -156,14 +155,7 @@ def _prepare(session: Session) -> None:
         raise ConfigError(problems)
     for stage in view.plan.workflow.stages:
         if path := stage.check.json_schema:
-            try:
-                problem = schema_problem(schema_of(view.sources.text(path)))
-            except (ValueError, RecursionError) as error:
-                problem = f"It is not JSON: {error}."
-            if problem:
-                raise ConfigError(
-                    [Problem(Place(path), problem, "It judges what is paid for: mend it first.")]
-                )
+            schema_of(view.sources.text, path)
 
 
 def _saved(path: str, session: Session, statuses: list[Status]) -> list[Status]:

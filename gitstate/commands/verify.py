@@ -98,7 +98,7 @@ def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Findi
     done = [status for status in statuses if status.state == "done"]
     contents = clone.objects.read_many([view.snapshot.tree[status.outputs[0]] for status in done])
     schemas = {
-        name: schema_of(view.sources.text(stage.check.json_schema)) if stage.check.json_schema else None
+        name: schema_of(view.sources.text, stage.check.json_schema) if stage.check.json_schema else None
         for name, stage in stages.items()
     }
     missing = 0

@@ -24,8 +24,8 @@ def of_ending(
 ) -> Optional[Failed]:
     """The failure that the way a command ended shows; None if it ended well.
 
-    `ended_by` is what ended it (exit, wall, silence, too_large, not_started), `missing` the numbers of the outputs
-    that did not come, `words` the end of what it said on standard error, or else on standard output.
+    `ended_by` is what ended it (exit, wall, silence, too_large, not_started, too_long), `missing` the
+    numbers of the outputs that did not come, `words` the end of what it said on standard error, or else on standard output.
     """
     said = words.strip()[-_EVIDENCE:]
     if ended_by == "wall":
@@ -34,6 +34,8 @@ def of_ending(
         return Failed("timeout", "silence", _with("Nothing new came from it for too long.", said))
     if ended_by == "too_large":
         return Failed("validation", "too_large", _with("Its answer was larger than allowed.", said))
+    if ended_by == "too_long":
+        return Failed("phase_error", "command_too_long", said)
     if ended_by == "not_started":
         return Failed("phase_error", "not_found", said or "The command could not be started.")
     if signal is not None:

@@ -246,6 +246,7 @@ class Attempts:
             ) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             words = error.strerror if isinstance(error, OSError) else error
+            words = f"{error} is missing" if isinstance(error, KeyError) else words
             raise CorruptState(
                 f"{self._path(attempt, step)}: this attempt's record cannot be read ({words}).",
                 f"{self._answer(attempt)} To go on without it, move the files {attempt}.* away.",

@@ -13,7 +13,9 @@ from gitstate.edge.objects import Objects
 from gitstate.edge.repo import Repository
 from gitstate.errors import NeedsHuman, UsageError
 
-_IDENT = re.compile(rb"(.*>) \d+ [+-]\d{4}", re.DOTALL)
+# The zone is whatever git makes of it: from 2100 on it prints one that no clock shows.
+_IDENT = re.compile(rb"(.*>) -?\d+ [+-]?[-\d]+", re.DOTALL)
+_DATES = {"GIT_AUTHOR_IDENT": "GIT_AUTHOR_DATE", "GIT_COMMITTER_IDENT": "GIT_COMMITTER_DATE"}
 
 
 class Author:
@@ -96,6 +98,11 @@ def _ident(git: Git, name: str) -> tuple[bytes, bytes]:
     """`Name <email>` and ` DATE ZONE` as git knows them."""
     done = git.run("var", name, check=False)
     found = _IDENT.fullmatch(done.out.strip())
+    if done.code and "invalid date" in done.err and (date := git.env.get(_DATES[name])):
+        raise UsageError(
+            f"git does not take {_DATES[name]}={date} for a date: {_words(done.err, done.code)}",
+            f"Unset it, or write it as seconds since 1970: {_DATES[name]}='@SECONDS +0000'",
+        )
     if done.code or not found:
         raise UsageError(
             f"git does not know in whose name to commit: {_words(done.err, done.code)}",

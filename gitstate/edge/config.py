@@ -209,7 +209,11 @@ def _jsonl_items(path: str, text: str, problems: list[Problem]) -> list[Item]:
     return items
 
 
+_LONGEST = 2**31 - 1  # characters of one value; the module's own limit of 131,072 is less than a long article
+
+
 def _csv_items(path: str, text: str, problems: list[Problem]) -> list[Item]:
+    csv.field_size_limit(_LONGEST)
     # a checkout with CRLF must give the same values as one without, also inside quotes
     rows = csv.reader(io.StringIO(text.replace("\r\n", "\n"), newline=""), strict=True)
     names: list[str] | None = None

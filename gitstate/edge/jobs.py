@@ -10,6 +10,7 @@ from typing import Optional
 
 from blake3 import blake3
 
+from gitstate.core.check import schema_problem
 from gitstate.core.identity import work_id
 from gitstate.core.material import Files, Material
 from gitstate.core.plan import Command, Stage, Value
@@ -29,7 +30,7 @@ from gitstate.edge.render import (
 )
 from gitstate.edge.repo import Repository
 from gitstate.edge.sources import blob_id
-from gitstate.errors import ConfigError
+from gitstate.errors import ConfigError, Place, Problem
 
 _KEPT = 64 * 1024 * 1024  # bytes of blobs remembered: prompts and shared inputs are read once, not per work
 
@@ -230,6 +231,13 @@ def idempotency_key(slug: str, stage: str, hash: str, completed: int) -> str:
     return blake3(value, derive_key_context="gitstate idempotency v1").hexdigest(16)
 
 
-def schema_of(content: Optional[bytes]) -> Value:
-    """A JSON Schema's parsed content. Raises ValueError where it is not JSON."""
-    return None if content is None else json.loads(content)
+def schema_of(text: Callable[[str], Optional[bytes]], path: str) -> Value:
+    """The JSON Schema at `path`, where `text` reads a committed file. Raises ConfigError for one that is none."""
+    try:
+        schema: Value = json.loads(text(path) or b"")
+        problem = schema_problem(schema)
+    except (ValueError, RecursionError) as error:
+        problem = f"It is not JSON: {error}."
+    if problem:
+        raise ConfigError([Problem(Place(path), problem, "It judges what is paid for: mend it first.")])
+    return schema

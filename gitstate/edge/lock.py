@@ -181,7 +181,7 @@ def _is_at(descriptor: int, path: str) -> bool:
 
 
 def _locked(state: str) -> Locked:
-    said = holder(state) or {}
+    said = load_json(os.path.join(state, _HOLDER)) or {}
     try:
         host, boot, pid, since = said["host"], said["boot"], int(said["pid"]), float(said["since"])
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))

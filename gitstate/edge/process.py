@@ -7,6 +7,7 @@ fill up and stop it, and what it writes is bounded.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -23,7 +24,7 @@ from gitstate.edge.watch import WATCH
 _FIRST_LOOK, _LAST_LOOK = 0.05, 0.25  # seconds between looks at sizes and at `cancel`; an exit needs no look
 _SETTLE = 0.02  # seconds between looks at a job that was told to end
 
-EndedBy = Literal["exit", "wall", "silence", "too_large", "cancelled", "not_started"]
+EndedBy = Literal["exit", "wall", "silence", "too_large", "cancelled", "not_started", "too_long"]
 
 
 class Job(NamedTuple):
@@ -44,7 +45,9 @@ class Job(NamedTuple):
 class Result(NamedTuple):
     """How a job ended. `outputs` is empty unless it ended by itself with exit code 0."""
 
-    ended_by: EndedBy  # wall: its time was up; silence: it said nothing for too long; not_started: `stderr` says why
+    # wall: its time was up; silence: it said nothing for too long; not_started, too_long (the command line): `stderr`
+    # says why
+    ended_by: EndedBy
     code: int | None  # exit code; None if a signal ended it, or nobody can tell
     signal: int | None
     outputs: tuple[bytes, ...]  # one for each output of the job
@@ -70,8 +73,8 @@ def execute(job: Job, cancel: Flag | None = None, hurry: Flag | None = None) -> 
     After it, nothing of its process group lives and its private folder is gone, also when this raises. Where this
     process is killed instead, a watchdog ends the group. A job that is ended early does not leave behind what
     left its group either, where /proc shows that; one that ends by itself may leave a server in a session of its own.
-    A command that cannot be started is a result (`not_started`), never an exception. Raises OSError only where
-    this machine has no room for the private folder.
+    A command that cannot be started is a result (`not_started`, `too_long`), never an exception. Raises OSError
+    only where this machine has no room for the private folder.
     """
     began = time.monotonic()
     if cancel and cancel.is_set():
@@ -84,11 +87,16 @@ def execute(job: Job, cancel: Flag | None = None, hurry: Flag | None = None) -> 
             finally:
                 WATCH.end(folder.mark)
     except _NotStartedError as error:
-        return Result("not_started", None, None, (), (), "", str(error), time.monotonic() - began)
+        how: EndedBy = "too_long" if isinstance(error, _TooLongError) else "not_started"
+        return Result(how, None, None, (), (), "", str(error), time.monotonic() - began)
 
 
 class _NotStartedError(Exception):
     """Why there was nothing to run, as a sentence."""
+
+
+class _TooLongError(_NotStartedError):
+    """The command line is longer than this system takes."""
 
 
 class _Stop(NamedTuple):
@@ -146,6 +154,12 @@ def _start(job: Job, folder: Folder) -> subprocess.Popen[bytes]:
     except (OSError, ValueError, IndexError) as error:
         if not os.path.isdir(cwd):
             raise _NotStartedError(f"{cwd} is not a folder to run in.") from error
+        if isinstance(error, OSError) and error.errno == errno.E2BIG:
+            size = sum(len(os.fsencode(word)) for word in argv)
+            raise _TooLongError(
+                f"The command line is too long for this system ({size:,} bytes, environment not counted): "
+                "let the command read long text from its standard input or from $GITSTATE_PROMPT."
+            ) from error
         raise _NotStartedError(
             f"{argv[0] if argv else 'An empty command'} cannot be run: {error}."
         ) from error

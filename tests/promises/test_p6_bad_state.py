@@ -6,18 +6,21 @@ GITSTATE_LONG=1 in the environment, small files are cut at every byte (minutes).
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gitstate.edge.attempts import Attempts
+from gitstate.errors import CorruptState
 from tests.support.damage import Damage, damaged, damages, here
 from tests.support.world import Clone, Done, World
 
+RECORDS = Path(__file__).with_name("records")
 LONG = bool(os.environ.get("GITSTATE_LONG"))
 STAGES = {
     "article": {
@@ -169,3 +172,92 @@ def test_p6_bad_packs_are_errors_and_never_a_fresh_start(packed: World, glob: st
 @pytest.mark.parametrize("path", ["gitstate.yaml", "plan.yaml", *SOURCES, "prompts/article.md"])
 def test_p6_a_bad_source_is_an_error_or_an_edit_that_makes_nothing_done(rich: World, path: str) -> None:
     sweep(rich.a, [rich.a.path / path], is_honest)
+
+
+# --- plans of the other kinds ----------------------------------------------------------------------------
+
+PLANS = {
+    "plan.jsonl": '{"slug": "one"}\n{"slug": "two", "n": 1.5, "of": ["a", {"b": null}]}\n',
+    "plan.csv": 'slug,title\none,"A, and ""B"""\ntwo,C\n',
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_p6_a_bad_plan_of_any_kind_is_an_error_or_an_edit(tmp_path: Path, name: str) -> None:
+    world = World(tmp_path, plan=name, files={name: PLANS[name]})
+    world.a.run()
+    sweep(world.a, [world.a.path / name], is_honest)
+
+
+# --- a run on bad state ----------------------------------------------------------------------------------
+
+
+RUN = [
+    "attempts/*",
+    "rejected/*",
+    "recording.json",
+    "lock",
+    "lock.json",
+    "lock-owner",
+    "last-run.json",
+    "cache/*",
+]
+REFS = ["refs/notes/*", "refs/heads/*", "refs/gitstate-remote/**/*", "HEAD", "index", "config"]
+
+
+@pytest.mark.parametrize("glob", [*(f"gitstate/{name}" for name in RUN), *REFS])
+def test_p6_a_run_on_bad_state_pays_nothing_and_keeps_what_had_arrived(
+    rich: World, tmp_path: Path, glob: str
+) -> None:
+    a, calls = rich.a, len(rich.calls())
+    answer = a.spooled()[0].read_bytes()
+    for number, path in enumerate(files(a, glob)):
+        inside = path.relative_to(rich.folder)
+        for damage in damages(path.read_bytes(), LONG):
+            world = rich.copy(tmp_path / f"{number} {damage.name}")
+            damage.do(world.folder / inside)
+            done = here(world.a, "run", "--offline")
+            assert len(rich.calls()) == len(world.calls()) == calls, (path, damage.name, done)
+            kept = [found for found in world.folder.rglob("*.response-1") if found.read_bytes() == answer]
+            committed = world.git(world.a.path, "rev-list", "--all", "--count") if done.code in (0, 1) else ""
+            assert kept or committed, (path, damage.name, done)
+            shutil.rmtree(world.folder)
+
+
+# --- records, byte by byte -------------------------------------------------------------------------------
+
+
+def test_p6_a_record_that_is_changed_anywhere_is_an_error(rich: World, tmp_path: Path) -> None:
+    folder = tmp_path / "attempts"
+    shutil.copytree(rich.a.state / "attempts", folder)
+    attempts = Attempts(str(tmp_path))
+    (before,) = attempts.all()
+    for path in sorted(folder.iterdir()):
+        data = path.read_bytes()
+        cuts = [data[:length] for length in range(len(data))]
+        flips = [data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :] for at in range(len(data))]
+        for changed in (*cuts, *flips):
+            path.write_bytes(changed)
+            try:
+                (found,) = attempts.all()
+            except CorruptState as error:
+                if str(path) not in str(error):
+                    pytest.fail(f"{path} is not named: {error}")
+            else:
+                assert found == before, (path, changed)
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in RECORDS.iterdir()))
+def test_p6_an_older_record_that_is_changed_anywhere_is_read_or_an_error(name: str, tmp_path: Path) -> None:
+    shutil.copytree(RECORDS / name, tmp_path / "attempts")
+    attempts = Attempts(str(tmp_path))
+    for path in sorted((tmp_path / "attempts").iterdir()):
+        data = path.read_bytes()
+        for at in range(len(data)):
+            for changed in (data[:at], data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]):
+                path.write_bytes(changed)
+                with contextlib.suppress(CorruptState):
+                    attempts.all()
+        path.write_bytes(data)
+    assert len(attempts.all()) == 1
