@@ -20,7 +20,7 @@ from gitstate.edge.disk import Barrier, flush
 from gitstate.edge.git import DURABLE, Done, Git, failed, stream
 from gitstate.edge.repo import Repository
 from gitstate.edge.tree import Cache
-from gitstate.errors import CorruptState, GitFailed, NeedsHuman
+from gitstate.errors import CorruptState, GitFailed, GitstateError, NeedsHuman
 
 # A partial clone would otherwise fetch what it lacks object by object.
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1"}
@@ -73,7 +73,7 @@ class Objects:
                     yield found
             except GitFailed as error:
                 if not _promised(error):
-                    raise
+                    raise self._at(os.fsdecode(requests[done].rstrip()), error) from error
                 done += 1  # git ends at an object that a partial clone left out; the rest is asked of another
                 yield None
 
@@ -132,6 +132,11 @@ class Objects:
             "Look with `git fsck`. If a remote has it: git fetch --refetch",
         )
 
+    def _at(self, name: str, error: GitFailed) -> GitstateError:
+        """git's failure at an object, in words with a way out where the object's file is to blame."""
+        is_loose = len(name) == 2 * self.width and os.path.lexists(self._path(name))
+        return self.lacking(name, "an object") if is_loose else error
+
     def _ask(self, command: bytes, name: str) -> Optional[tuple[list[bytes], bytes]]:
         """Header and content of the answer; asked again if an interrupt ended the child."""
         request = b"%s %s\n" % (command, _request(name))
@@ -153,7 +158,7 @@ class Objects:
                     if _promised(error):
                         return None
                     if fresh:
-                        raise
+                        raise self._at(name, error) from error
                 except BaseException:
                     self._stop()  # half an answer may be left in the pipe, and must not pass for the next one
                     raise
