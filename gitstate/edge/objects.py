@@ -135,7 +135,9 @@ class Objects:
     def _at(self, name: str, error: GitFailed) -> GitstateError:
         """git's failure at an object, in words with a way out where the object's file is to blame."""
         is_loose = len(name) == 2 * self.width and os.path.lexists(self._path(name))
-        return self.lacking(name, "an object") if is_loose else error
+        if is_loose:
+            return self.lacking(name, "an object")
+        return GitFailed(f"{error.message} (looking for {name})", "See what is damaged: git fsck")
 
     def _ask(self, command: bytes, name: str) -> Optional[tuple[list[bytes], bytes]]:
         """Header and content of the answer; asked again if an interrupt ended the child."""

@@ -113,7 +113,7 @@ def names(path: Path, clone: Clone) -> set[str]:
     if inside == "packed-refs" or "objects/pack" in inside:
         return {inside, "refs/", "HEAD"}
     if inside.startswith("objects/"):
-        return {inside, path.parent.name + path.name}
+        return {inside, path.parent.name + path.name, "git fsck"}
     return {inside}
 
 
