@@ -61,7 +61,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> World:
     journal = {"format": 1, "git_dir": str(a.path / ".git"), "moves": [["refs/heads/main", None, "1" * 40]]}
     (a.state / "recording.json").write_text(json.dumps(journal))
     (a.state / "lock.json").write_text('{"host": "here", "boot": "b", "pid": 1, "since": 1}')
-    for command in (("plan",), ("status",)):  # which fill the caches
+    for command in (("plan",), ("status",), ("hooks", "run", "pre-commit")):  # which fill the caches
         here(a, *command)
     assert {path.suffix for path in (a.state / "attempts").iterdir()} == {
         ".intent", ".spooled", ".written", ".response-1",
@@ -111,7 +111,7 @@ def names(path: Path, clone: Clone) -> set[str]:
     except ValueError:
         return {path.relative_to(clone.path).as_posix()}
     if inside == "packed-refs" or "objects/pack" in inside:
-        return {inside, "refs/", "HEAD"}
+        return {inside, "refs/", "HEAD", "git fsck"}
     if inside.startswith("objects/"):
         return {inside, path.parent.name + path.name, "git fsck"}
     return {inside}
@@ -191,13 +191,21 @@ def changes(draw: st.DrawFn) -> Callable[[bytes], bytes]:
     return change
 
 
+@pytest.fixture(scope="module")
+def everything(rich: World) -> list[Path]:
+    """All files of the clone, those of git and of gitstate too."""
+    found = (path for path in rich.a.path.rglob("*") if path.is_file() and "hooks" not in path.parts)
+    return sorted(found)
+
+
 @settings(max_examples=5000 if LONG else 150)
 @given(data=st.data())
-def test_p6_no_change_of_any_files_is_a_traceback_or_a_fresh_start(rich: World, data: st.DataObject) -> None:
+def test_p6_no_change_of_any_files_is_a_traceback_or_a_fresh_start(
+    rich: World, everything: list[Path], data: st.DataObject
+) -> None:
     a = rich.a
     before = plan(a)
-    inside = [path for path in a.path.rglob("*") if path.is_file() and "hooks" not in path.parts]
-    chosen = data.draw(st.lists(st.sampled_from(sorted(inside)), min_size=1, max_size=3, unique=True))
+    chosen = data.draw(st.lists(st.sampled_from(everything), min_size=1, max_size=3, unique=True))
     changed = {path: Damage("changed", data.draw(changes())(path.read_bytes())) for path in chosen}
     with contextlib.ExitStack() as stack:
         for path, damage in changed.items():
@@ -205,6 +213,7 @@ def test_p6_no_change_of_any_files_is_a_traceback_or_a_fresh_start(rich: World, 
         done = plan(a)
         here(a, "status")
         here(a, "verify")
+        here(a, "hooks", "run", "pre-commit")
     if done.code:
         assert any(is_clear(done, path, damage, a) for path, damage in changed.items()), done
     else:
@@ -257,11 +266,27 @@ def test_p6_a_run_on_bad_state_pays_nothing_and_keeps_what_had_arrived(
             damage.do(world.folder / inside)
             done = here(world.a, "run", "--offline")
             assert len(world.calls()) == calls, (path, damage.name, done)
+            if damage.name == "unreadable":
+                (world.folder / inside).chmod(0o600)
             responses = [found for found in world.folder.rglob("*.response-1") if found.is_file()]
             kept = any(found.read_bytes() == answer for found in responses)
             recorded = done.code in (0, 1, 2) and any(line["slug"] == "four" for line in world.a.receipts())
             assert kept or recorded or path == spooled, (path, damage.name, done)
             shutil.rmtree(world.folder)
+
+
+def test_p6_a_bad_saved_plan_is_refused(finished: World, tmp_path: Path) -> None:
+    a, saved = finished.a, tmp_path / "saved"
+    a.commit({"plan.yaml": "- one\n- two\n- three\n"})
+    here(a, "plan", "three", "--out", str(saved))
+    for damage in damages(saved.read_bytes(), LONG):
+        if damage.data is not None and damage.data == saved.read_bytes().rstrip():
+            continue
+        with damaged(saved, damage):
+            done = here(a, "run", "--plan", str(saved))
+        assert done.code in (2, 3), (damage.name, done)
+        assert str(saved) in done.err
+    assert len(finished.calls()) == 2
 
 
 # --- records, byte by byte -------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -158,6 +159,17 @@ def test_a_ref_that_git_deleted_is_one_that_never_was(finished: World) -> None:
     assert set(finished.a.states().values()) == {"pending unverified"}
     finished.a.git("switch", "-q", "--orphan", "other")
     finished.a.commit({"gitstate.yaml": finished.a.git("show", "main:gitstate.yaml")})
+
+
+def test_p6_a_journal_of_a_later_format_vouches_for_no_lock(finished: World) -> None:
+    a = finished.a
+    tip = a.git("rev-parse", "refs/notes/gitstate")
+    journal = {"format": 2, "git_dir": str(a.path / ".git"), "moves": [["refs/notes/gitstate", tip, tip]]}
+    (a.state / "recording.json").write_text(json.dumps(journal))
+    lock = a.path / ".git/refs/notes/gitstate.lock"
+    lock.write_text(tip + "\n")
+    assert str(lock) in a.run().err
+    assert lock.exists()
 
 
 # --- the machine -----------------------------------------------------------------------------------------

@@ -9,7 +9,9 @@ import os
 import random
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from unittest import mock
@@ -38,6 +40,14 @@ class Damage(NamedTuple):
             path.write_bytes(self.data)
 
 
+@cache
+def _can_forbid() -> bool:
+    """Whether a file can be made unreadable to us: not to root."""
+    with tempfile.NamedTemporaryFile() as file:
+        os.chmod(file.name, 0)
+        return not os.access(file.name, os.R_OK)
+
+
 def damages(data: bytes, everything: bool) -> Iterator[Damage]:
     """Ways to make a file with this content bad; all that there are, or a handful."""
     chance = random.Random(len(data))
@@ -54,7 +64,7 @@ def damages(data: bytes, everything: bool) -> Iterator[Damage]:
     yield Damage("zeros", bytes(max(size, 1)))
     yield Damage("doubled", data + data)
     yield Damage("folder")
-    if os.geteuid():
+    if _can_forbid():
         yield Damage("unreadable")
 
 
