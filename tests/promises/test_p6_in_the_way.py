@@ -141,6 +141,7 @@ def test_p6_a_damaged_note_is_not_called_a_partial_clone(finished: World, damage
 
 def test_p6_a_ref_that_is_lost_is_not_a_ref_that_never_was(finished: World) -> None:
     a = finished.a
+    a.run("--redo", "one")
     for ref in ("refs/heads/main", "refs/notes/gitstate"):
         path = a.path / ".git" / ref
         data = path.read_bytes()
@@ -151,7 +152,15 @@ def test_p6_a_ref_that_is_lost_is_not_a_ref_that_never_was(finished: World) -> N
             assert ref in done.out + done.err
         path.write_bytes(data)
     a.run()
-    assert len(finished.calls()) == 2
+    assert len(finished.calls()) == 3
+
+
+def test_p6_a_kill_before_the_first_note_leaves_a_log_and_no_ref(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    log = world.a.path / ".git/logs/refs/notes/gitstate"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(f"{'0' * 40} {'1' * 40} A <a@example.org> 1 +0000\tgitstate: record\n")
+    world.a.run()
 
 
 def test_a_ref_that_git_deleted_is_one_that_never_was(finished: World) -> None:
