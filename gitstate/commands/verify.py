@@ -104,7 +104,11 @@ def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Findi
     missing = 0
     for status, content in zip(done, contents):
         if content is None:
-            missing += 1
+            lacking = clone.objects.lacking(view.snapshot.tree[status.outputs[0]], "an output")
+            if isinstance(lacking, CorruptState):
+                yield Finding("error", status.outputs[0], str(lacking))
+            else:
+                missing += 1
             continue
         _, failure = check(content[1], stages[status.stage].check, schemas[status.stage])
         if failure is not None:
@@ -173,11 +177,9 @@ def _broken_lines(clone: Clone) -> Iterator[_Broken]:
         if tree is None:
             continue
         pairs = notes.pairs(clone.git, tree)
-        for (blob, _), content in zip(pairs, clone.objects.read_many([note for _, note in pairs])):
+        for (blob, note), content in zip(pairs, clone.objects.read_many([note for _, note in pairs])):
             if content is None:
-                yield _Broken(
-                    ref, blob, b"", f"its content is not in this clone ({ref}); fetch it: gitstate sync"
-                )
+                yield _Broken(ref, blob, b"", str(clone.objects.lacking(note, f"a note of {ref}")))
                 continue
             lines = notes.lines(content[1])
             known = set_aside(lines)

@@ -139,6 +139,16 @@ def test_p6_a_damaged_note_is_not_called_a_partial_clone(finished: World, damage
     assert len(finished.calls()) == 2
 
 
+def test_p6_a_damaged_output_is_found_by_verify(finished: World) -> None:
+    oid = finished.a.blob("out/one.md")
+    path = finished.a.path / ".git/objects" / oid[:2] / oid[2:]
+    path.unlink()
+    path.write_bytes(b"")
+    done = here(finished.a, "verify")
+    assert done.code == 1
+    assert f"error: out/one.md: {path}" in done.out
+
+
 def test_p6_a_ref_that_is_lost_is_not_a_ref_that_never_was(finished: World) -> None:
     a = finished.a
     a.run("--redo", "one")
