@@ -24,8 +24,8 @@ def of_ending(
 ) -> Optional[Failed]:
     """The failure that the way a command ended shows; None if it ended well.
 
-    `ended_by` is what ended it (exit, wall, silence, too_large, not_started, too_long), `missing` the
-    numbers of the outputs that did not come, `words` the end of what it said on standard error, or else on standard output.
+    `ended_by` is what ended it (exit, wall, silence, too_large, not_started, too_long), `missing` the numbers of the
+    outputs that did not come, `words` the end of what it said on standard error, or else on standard output.
     """
     said = words.strip()[-_EVIDENCE:]
     if ended_by == "wall":
