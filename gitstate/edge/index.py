@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from gitstate.edge.backoff import Backoff
@@ -114,10 +114,15 @@ class Teacher:
 
     def __init__(self, git: Git, repository: Repository) -> None:
         self._git, self._repository = git, repository
-        self._stamp: _Stamp = None
+        self._stamp: _Stamp = None  # of the index as we left it
+        self._seen: _Stamp = None  # of the index as it was when somebody last looked at what is staged in it
         self._ahead: Optional[_Ahead] = None
         # path -> what it learned, what was before, when (monotonic); the oldest first
         self._taught: dict[str, tuple[Entry, Optional[Entry], float]] = {}
+
+    def look(self) -> None:
+        """What is staged now is known to whoever records; what comes later is looked at before it is replaced."""
+        self._seen = self._now()
 
     def begin(self, entries: Mapping[str, Entry]) -> None:
         """Let git make, beside the index and without its lock, what it is to be once it has learned `entries`.
@@ -152,10 +157,20 @@ class Teacher:
         return None if ahead.process.returncode else ahead
 
     def learn(self, entries: Mapping[str, Entry], before: Mapping[str, Optional[Entry]]) -> None:
-        """The index learns entries; all else that is staged stays as it is. `before` is what the branch held
-        there. Raises ComeBackLater while somebody else has the index's lock."""
+        """The index learns entries; all else that is staged stays as it is, also where somebody has staged something
+        of their own at these very paths. `before` is what the branch held there.
+
+        Raises ComeBackLater while somebody else has the index's lock.
+        """
         ahead = self._finish()
         with _held(self._repository) as (index, private):
+            if self._now() != self._seen:
+                there = self._entries(index, list(entries))
+                entries = {
+                    path: entry
+                    for path, entry in entries.items()
+                    if there.get(path) in (before.get(path), entry)
+                }
             # What was begun counts only if nobody has written the index since: under the lock, nobody does.
             if ahead is None or ahead.entries != entries or ahead.stamp != self._now():
                 _copy(index, private)
@@ -164,7 +179,7 @@ class Teacher:
         for path, entry in entries.items():
             self._taught.pop(path, None)
             self._taught[path] = (entry, before.get(path), now)
-        self._stamp = self._now()
+        self._stamp = self._seen = self._now()
 
     def mend(self) -> list[str]:
         """Teach again what was taught lately and is lost; returns those paths.
@@ -177,7 +192,7 @@ class Teacher:
             return []
         self.give_up()
         with private_index(self._repository) as private:
-            there = self._entries(private)
+            there = self._entries(private, list(self._taught))
             lost = {
                 path: entry
                 for path, (entry, before, _) in self._taught.items()
@@ -199,11 +214,10 @@ class Teacher:
     def _put(self, entries: Mapping[str, Entry], private: str) -> None:
         self._git.run(*_PUT, stdin=_lines(entries), env={"GIT_INDEX_FILE": private})
 
-    def _entries(self, private: str) -> dict[str, Optional[Entry]]:
-        """What the index holds at the paths taught (an unmerged one is left alone)."""
-        env = {"GIT_INDEX_FILE": private, "GIT_LITERAL_PATHSPECS": "1"}
+    def _entries(self, file: str, paths: Sequence[str]) -> dict[str, Optional[Entry]]:
+        """What an index holds at some paths (an unmerged one is like nothing that anybody wrote)."""
+        env = {"GIT_INDEX_FILE": file, "GIT_LITERAL_PATHSPECS": "1"}
         found: dict[str, Optional[Entry]] = {}
-        paths = list(self._taught)
         for start in range(0, len(paths), 200):
             done = self._git.run("ls-files", "-s", "-z", "--", *paths[start : start + 200], env=env)
             for line in os.fsdecode(done.out).split("\0")[:-1]:

@@ -92,6 +92,7 @@ class Recorder:
         tip = self._tip(self._branch) if self._branch else None
         self._known = self._tree(tip) if tip else None
         self._ours.clear()
+        self._index.look()
 
     def blobs(self, paths: Sequence[str]) -> list[str]:
         """The ids of working-tree files as git stores them, clean filters applied; writes the objects."""

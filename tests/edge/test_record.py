@@ -953,6 +953,32 @@ def test_what_the_user_stages_while_the_index_is_made_ahead_is_kept(
     assert clone.status() == ["A  mine"]
 
 
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("staged", ["other content", "a deletion"])
+def test_p9_what_the_user_stages_at_an_outputs_own_path_meanwhile_stays_staged(
+    clone: Clone, staged: str, known: bool
+) -> None:
+    clone.commit({"out": "before\n", "other": "before\n"}, "By hand")
+    recorder = clone.recorder()
+    if staged == "a deletion":
+        clone.git.run("rm", "--cached", "-q", "out")
+    else:
+        clone.write("out", "the user's\n")
+        clone.git.run("add", "out")
+    if known:
+        recorder.look_again()  # whoever records has looked at it, and decided to replace it
+    clone.write("out", "ours\n")
+    clone.write("other", "ours\n")
+    recorder.record(clone.of("out", "other"))
+    assert clone.out("show", "HEAD:out") == clone.out("show", "HEAD:other") == clone.out("show", ":other")
+    if known:
+        assert clone.status() == []
+    elif staged == "a deletion":
+        assert clone.status() == ["D  out", "?? out"]
+    else:
+        assert clone.out("show", ":out") == "the user's\n"
+
+
 def test_an_index_made_ahead_whose_process_was_killed_is_made_again(
     clone: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
