@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -20,3 +22,10 @@ os.environ.update(
 )
 for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
     os.environ.pop(name, None)
+
+# Who starts the tests may ignore signals (nohup, a job in the background), and what is ignored stays so in every child.
+# A handler does not: here it ignores as before, and the processes under test get the signal.
+for number in (signal.SIGINT, signal.SIGHUP) if os.name == "posix" else ():
+    if signal.getsignal(number) == signal.SIG_IGN:
+        with contextlib.suppress(ValueError):  # not in the main thread
+            signal.signal(number, lambda *_: None)
