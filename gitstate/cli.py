@@ -136,6 +136,15 @@ def run(
     limit: Annotated[
         Optional[int], typer.Option("--limit", min=1, help="Stop after this many works.")
     ] = None,
+    budget: Annotated[
+        str, typer.Option("--budget", help="Stop before the next work would pass it: 5usd, 200000tokens.")
+    ] = "",
+    breaker: Annotated[
+        int, typer.Option("--breaker", min=0, help="Stop after this many equal failures in a row; 0: never.")
+    ] = 3,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Where a quota window is closed, wait for it and go on.")
+    ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Neither fetch nor push.")] = False,
     push: Annotated[Push, typer.Option("--push", help="When to push.")] = Push.group,
     branch: Annotated[
@@ -158,6 +167,9 @@ def run(
         redo=redo,
         retry_failed=retry_failed,
         limit=limit,
+        budget=budget,
+        breaker=breaker,
+        wait=wait,
         offline=offline,
         push=push.value,
         branch=branch,
@@ -278,6 +290,22 @@ def recover(
     from gitstate.commands.run import recover
 
     return recover(config, lock_timeout)
+
+
+@cli.command()
+def probe(
+    account: Annotated[
+        str, typer.Argument(help="The account to ask about; each by default.", show_default=False)
+    ] = "",
+    config: Config = "gitstate.yaml",
+) -> int:
+    """Whether the quota window is open, as the exit code: 0 open, 75 closed, 69 cannot tell."""
+    from gitstate.commands.clone import Clone
+    from gitstate.commands.probing import probe
+    from gitstate.edge.clock import Clock
+
+    with Clone(config=config) as clone:
+        return probe(clone, account, Clock())
 
 
 @cli.command()

@@ -8,11 +8,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Optional
 
 from gitstate.core.derive import Status
+from gitstate.core.pause import Pause, when
 from gitstate.core.schedule import Agenda
-from gitstate.core.summary import Estimate, Summary, estimate
+from gitstate.core.summary import Estimate, Spend, Summary, estimate
 from gitstate.core.verdict import Failed
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ _MARKS = {  # reason -> (sign, colour, what `run` does about it)
     "edited": ("!", "35", "changed by hand, and stale; left alone"),
     "unverified": ("?", "35", "a file without any receipt; left alone"),
     "failed": ("x", "31", "failed before; left alone"),
+    "paused": ("‖", "33", "waiting will cure it; taken up again when its time has come"),
     "running": (">", "34", "under way"),
 }
 _ORDER = tuple(_MARKS)
@@ -62,6 +65,13 @@ def duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 48 else f"{hours / 24:.1f} days"
+
+
+def clock_time(moment: datetime) -> str:
+    """A moment in local time, with its day where that is not today."""
+    local = moment.astimezone()
+    today = local.date() == datetime.now().astimezone().date()
+    return local.strftime("%H:%M:%S" if today else "%Y-%m-%d %H:%M:%S %Z").strip()
 
 
 def money(usd: float) -> str:
@@ -170,6 +180,27 @@ def bar(done: int, total: int, width: int = 20) -> str:
     return "█" * filled + "·" * (width - filled)
 
 
+def spend_lines(spend: Mapping[str, Spend]) -> list[str]:
+    """What all attempts took, those that brought nothing apart."""
+    parts = []
+    words = {
+        "accepted": "brought results",
+        "rejected": "failed",
+        "lost": "ended without an answer, at a cost unknown",
+    }
+    for kind, sums in spend.items():
+        if sums.attempts:
+            price = [money(sums.usd)] if sums.usd else []
+            price += [f"{sums.tokens:,} tokens"] if sums.tokens else []
+            price += [duration(sums.seconds)] if sums.seconds else []
+            if sums.unpriced and sums.usd and kind != "lost":
+                price.append(f"{sums.unpriced:,} without a price")
+            parts.append(
+                f"{number(sums.attempts, 'attempt')} {words[kind]}{': ' + ', '.join(price) if price else ''}"
+            )
+    return [f"Spent so far: {'; '.join(parts)}."] if parts else []
+
+
 def holder(fields: Mapping[str, object]) -> str:
     """Who holds the run lock, in words."""
     since, when = fields.get("since"), "?"
@@ -181,7 +212,13 @@ def holder(fields: Mapping[str, object]) -> str:
 
 def run_summary(fields: Mapping[str, object]) -> str:
     """What a run did, in words."""
-    words = (("done", "done"), ("restored", "restored"), ("failed", "failed"), ("left", "left alone"))
+    words = (
+        ("done", "done"),
+        ("restored", "restored"),
+        ("failed", "failed"),
+        ("paused", "paused"),
+        ("left", "left alone"),
+    )
     parts = [f"{fields.get(name, 0)} {word}" for name, word in words if fields.get(name)]
     end = " (interrupted)" if fields.get("code") == 130 else ""
     at, code = fields.get("at", "?"), fields.get("code", "?")
@@ -223,7 +260,9 @@ def why_lines(work: Mapping[str, Any]) -> list[str]:
     for entry in work["log"]:
         facts = [f"{entry['kind']:<9}", entry["at"], f"@{entry['work'][:12]}"]
         facts += [
-            str(entry[key]) for key in ("category", "kind_of", "evidence", "by", "why") if entry.get(key)
+            str(entry[key])
+            for key in ("category", "failure", "rule", "state", "until", "evidence", "by", "why")
+            if entry.get(key)
         ]
         lines.append("  log        " + safe("  ".join(facts)))
     spend = work["spend"]
@@ -243,9 +282,29 @@ def done_line(name: str, outputs: Sequence[str], seconds: float, usd: object, co
 
 def failed_line(name: str, failed: Failed) -> str:
     """A work that failed, with the first line of the evidence."""
-    evidence = failed.evidence.strip().splitlines()
-    words = safe(evidence[0][:200]) if evidence else ""
-    return f"{paint('✗', '31', sys.stderr)} {safe(name)}  {failed.category}/{failed.kind}: {words}"
+    words = first_words(failed.evidence)
+    sign = paint("‖", "33", sys.stderr) if failed.state == "paused" else paint("✗", "31", sys.stderr)
+    return f"{sign} {safe(name)}  {failed.category}/{failed.kind}: {words}"
+
+
+def first_words(evidence: str) -> str:
+    """The first line of some evidence, short enough for a line."""
+    lines = evidence.strip().splitlines()
+    return safe(lines[0][:200]) if lines else ""
+
+
+def again_line(name: str, failed: Failed, after: float) -> str:
+    """An attempt that failed, and when its work comes again."""
+    return (
+        f"{paint('↻', '33', sys.stderr)} {safe(name)}  {failed.category}/{failed.kind}: "
+        f"{first_words(failed.evidence)}  (again in {duration(after)})"
+    )
+
+
+def closed_line(name: str, failed: Failed) -> str:
+    """An attempt that found its account's window closed."""
+    sign = paint("‖", "33", sys.stderr)
+    return f"{sign} {safe(name)}  {failed.category}/{failed.kind}: {first_words(failed.evidence)}"
 
 
 def kept_line(name: str) -> str:
@@ -278,19 +337,23 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
     counts = (
         (fields["restored"], "restored"),
         (fields["failed"], "failed"),
+        (fields["paused"], "paused"),
         (fields["left"], "left alone"),
         (fields["unfinished"], "not begun or not finished"),
         (len(agenda.failed), "failed before"),
+        (len(agenda.paused), "paused before"),
         (len(agenda.blocked), "wait for those"),
     )
     if not fields["done"] and not any(count for count, _ in counts):
-        lines = [f"Nothing to do: {number(done, 'work is', 'works are')} done."]
+        lines = [f"Nothing to do: {number(done, 'work is', 'works are')} done.{_skipped(fields)}"]
         return [*lines, _AWAY] if away else lines
     parts = [f"{fields['done']:,} done", *(f"{count:,} {words}" for count, words in counts if count)]
     if done:
         parts.append(f"{done:,} were done already")
     spent = f", {money(fields['usd'])}" if fields["usd"] else ""
-    lines = [f"{', '.join(parts)} in {duration(fields['seconds'])}{spent}."]
+    lines = [f"{', '.join(parts)} in {duration(fields['seconds'])}{spent}.{_skipped(fields)}"]
+    if fields["stopped"]:
+        lines.append(f"Stopped: {safe(fields['stopped'])}.")
     if agenda.failed or fields["failed"]:
         lines.append(
             "Failed works stay failed until an input changes; see gitstate why SLUG. `gitstate run --retry-failed` "
@@ -310,6 +373,33 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
     if fields["unfinished"]:
         lines.append("`gitstate run` goes on from here.")
     return [*lines, _AWAY] if away else lines
+
+
+def _skipped(fields: Mapping[str, Any]) -> str:
+    """What was not bought again, by the receipts that stand for it."""
+    if not fields["saved_seconds"]:
+        return ""
+    price = f" and {money(fields['saved_usd'])}" if fields["saved_usd"] else ""
+    return f" What was done already stands for {duration(fields['saved_seconds'])} of work{price} not spent again."
+
+
+def causes_lines(causes: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
+    """What failed, by cause, the most frequent first, each with the next command to type."""
+    lines = []
+    for (category, kind, words), works in sorted(causes.items(), key=lambda pair: -len(pair[1])):
+        lines.append(f"  {len(works):,} x {category}/{kind}: {words or '(no words)'}")
+        slug = safe(works[0].rpartition("@")[0].rpartition("/")[0])
+        lines.append(f"      look: gitstate why {slug}")
+    return lines
+
+
+def pause_line(pause: Pause) -> str:
+    """A closed window, and when it is looked at again."""
+    stated = f", stated to open at {clock_time(when(pause.until))}" if pause.until else ""
+    person = " A person must act: waiting does not help." if pause.kind == "billing" else ""
+    words = f": {first_words(pause.why)}" if pause.why else ""
+    look = f"Next look at {clock_time(when(pause.probe))}{stated}."
+    return f"Paused: {safe(pause.account)}, quota/{pause.kind}{words}. {look}{person}"
 
 
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:

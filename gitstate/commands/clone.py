@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 from gitstate.core.derive import Status, derive, each_status
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
-from gitstate.core.summary import Price, Summary, from_plain, prices, summarise, to_plain
+from gitstate.core.summary import Price, Spend, Summary, from_plain, prices, spend, summarise, to_plain
 from gitstate.edge import lock, snapshot
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
@@ -106,6 +106,18 @@ class Clone:
         self.cache.save(
             "prices", (view.tips.receipts, {stage: tuple(price) for stage, price in found.items()})
         )
+        return found
+
+    def spend(self) -> dict[str, Spend]:
+        """What all attempts that anybody has noted took: summed up once for each state of the notes."""
+        at = tips(self.repository, self.git, self.objects, self.cache)
+        key = (at.receipts, at.log)
+        kept = self.cache.load("spend")
+        if kept is not None and kept[0] == key:
+            return {kind: Spend._make(sums) for kind, sums in kept[1].items()}
+        receipts, log = snapshot.notes_at(self.git, self.objects, self.cache, at)
+        found = spend(receipts, log)
+        self.cache.save("spend", (key, {kind: tuple(sums) for kind, sums in found.items()}))
         return found
 
     def _keep(self, key: object, view: View, summary: Summary, unknown: int) -> None:

@@ -67,11 +67,15 @@ def verdict_line(judged: Judged, failed: Failed) -> LogLine:
     secrets = [value for name, value in os.environ.items() if is_secret_name(name)]
     extra = {
         "category": failed.category,
-        "rule": failed.kind,
+        "failure": failed.kind,
+        "rule": failed.rule,
+        "state": failed.state,
         "evidence": redact(failed.evidence, secrets),
         "seconds": judged.seconds,
         **judged.facts,
     }
+    if failed.until is not None:
+        extra["until"] = failed.until
     at = judged.at or stamp()
     return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
 

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Optional
 from gitstate import show
 from gitstate.commands.judging import Judged
 from gitstate.commands.progress import Progress
+from gitstate.commands.reacting import Reactions
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session, Settled
 from gitstate.commands.syncing import Syncing
+from gitstate.commands.windows import Windows
+from gitstate.core.budget import Purse, spent
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
+from gitstate.core.plan import account_of
 from gitstate.core.schedule import is_due, order_of
 from gitstate.core.snapshot import WorkKey
+from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
 from gitstate.errors import GitstateError
 
 if TYPE_CHECKING:
-    from gitstate.commands.run import Options, Stop
+    from gitstate.commands.run import Options
+    from gitstate.commands.stopping import Stop
 
 # Works handed out beyond those that run: while a group is recorded, the commands must not wait for their next one.
 # Nothing is spent on them before their turn.
@@ -43,10 +49,15 @@ class Loop:
         progress: Progress,
         options: Options,
         redo: frozenset[WorkKey],
+        again: frozenset[WorkKey],
         stop: Stop,
+        reactions: Reactions,
+        windows: Windows,
+        purse: Purse,
     ) -> None:
         self.session, self.syncing, self.progress = session, syncing, progress
-        self.options, self.redo, self.stop = options, redo, stop
+        self.options, self.redo, self.again, self.stop = options, redo, again, stop
+        self.reactions, self.windows, self.purse = reactions, windows, purse
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
         self.trouble: Optional[GitstateError] = (
@@ -56,12 +67,15 @@ class Loop:
         self._seconds = 0.0  # of the commands that ended
         self.dropped = 0  # commands that were ended before their answer came
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
-        self._begun = 0
+        self.begun = 0  # works, over all rounds of a run that waits
         self._flying = 0
         self._open: set[WorkKey] = set()  # works of this run that are not settled
         self._broken: set[WorkKey] = set()  # those that ended otherwise than done
         self._again: set[WorkKey] = set()  # those whose inputs changed once while they were made
         self._ready: list[WorkKey] = []  # taken from the end
+        self._held: list[WorkKey] = []  # ready, but for a window that is closed, or for the limit
+        self._gates = 0  # when those were last looked at
+        self.spent = ""  # why the budget lets nothing more begin
         self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
     def go(self, works: Sequence[Status]) -> None:
@@ -74,10 +88,11 @@ class Loop:
         self._sort(keys)
         pool = ThreadPoolExecutor(self.options.jobs, thread_name_prefix="gitstate-job")
         try:
-            while self._ready or self._flying:
-                while self._ready and self._may_begin():
-                    self._begin(pool, self._ready.pop())
-                if not self._flying:
+            while True:
+                self._ready += self.reactions.come()
+                while (key := self._next()) is not None:
+                    self._begin(pool, key)
+                if not self._flying and (self._is_over() or not self.reactions.resting):
                     break
                 self._settle(self._take())
         except BaseException:
@@ -107,10 +122,41 @@ class Loop:
             self._broken.add(key)
         self._sort(self._waiting.pop(key[0], []))
 
+    def _next(self) -> Optional[WorkKey]:
+        """A work to begin now; None if none may, or none is there."""
+        while self._ready and self._may_begin():
+            key = self._ready.pop()
+            beyond = self.options.limit is not None and self.begun >= self.options.limit
+            if (beyond and not self.reactions.tries(key)) or not self.windows.lets(self._account(key)):
+                self._held.append(key)
+            elif self.purse.unpriced(key[1]):
+                self.spent = f"{key[1]} does not say what it costs ($GITSTATE_USAGE), so no budget can hold"
+            elif not self.purse.fits(key[1]):
+                self._ready.append(key)  # what is under way may turn out cheaper
+                if not self._flying:
+                    self.spent = f"the next work would pass the budget of {self.purse.budget}"
+                return None
+            else:
+                return key
+        return None
+
+    def _account(self, key: WorkKey) -> str:
+        stage = self.session.stages.get(key[1])
+        return account_of(self.session.view.plan.workflow, stage) if stage else ""
+
+    def _is_over(self) -> bool:
+        """Whether nothing new begins any more in this run."""
+        return bool(
+            self.stop.is_set()
+            or self.trouble is not None
+            or self.windows.found
+            or self.reactions.tripped
+            or self.spent
+            or self._disturbed()
+        )
+
     def _may_begin(self) -> bool:
-        if self.stop.is_set() or self.trouble is not None or self._disturbed():
-            return False
-        if self.options.limit is not None and self._begun >= self.options.limit:
+        if self._is_over():
             return False
         return self._flying < self.options.jobs + (AHEAD if self._is_quick() else 0)
 
@@ -137,11 +183,10 @@ class Loop:
         if status is None or status.hash is None or failed_above:
             self._close(key, done=False)
             return
-        if not (
-            is_due(status) or key in self.redo or (status.state == "failed" and self.options.retry_failed)
-        ):
+        if not (is_due(status) or key in self.redo or key in self.again):
             self.progress.left += status.reason in PROTECTED and status.state != "done"
             self.progress.failed += status.state == "failed"
+            self.progress.paused += status.state == "paused"
             self._close(key, done=status.state == "done")
             return
         if key not in self.redo and restore(self.session, [status], self.progress):
@@ -156,16 +201,24 @@ class Loop:
         if isinstance(prepared, Settled):
             self._tell(prepared)
             return
-        self._begun += 1
+        self.begun += not self.reactions.tries(key)
         self._flying += 1
+        self.windows.began(self._account(key))
+        self.purse.begin(prepared[0].attempt, key[1])
         self.progress.running = min(self._flying, self.options.jobs)
         self.progress.tick()
         pool.submit(self._work, *prepared)
 
     def _tell(self, work: Settled) -> None:
         intent = work.intent
-        self.progress.settled(work, work_id(intent.slug, intent.stage, intent.work))
         key = (intent.slug, intent.stage)
+        name = work_id(intent.slug, intent.stage, intent.work)
+        if work.failed is not None:
+            self._react(key, name, work, work.failed)
+            return
+        self.progress.settled(work, name)
+        if work.how == "done":
+            self.reactions.done()
         if work.how == "kept" and key not in self._again:
             # Its inputs changed on the way, so it is still to be done; but a command that changes its own inputs
             # must not be paid without end.
@@ -175,10 +228,28 @@ class Loop:
             self.progress.left += work.how == "kept"
             self._close(key, done=work.how == "done")
 
+    def _react(self, key: WorkKey, name: str, work: Settled, failed: Failed) -> None:
+        """An attempt has failed, which is recorded: do what the policy says."""
+        reaction = self.reactions.of(work.intent.attempt)
+        if reaction.do == "again":
+            self.progress.again(work, name, reaction.after)
+            self.reactions.later(key, reaction.after)
+            self.windows.unclear(self._account(key))
+        elif reaction.do == "pause_run":
+            self.progress.closed(work, name)
+            self.windows.shut(self._account(key), failed)
+        else:
+            self.progress.settled(work, name)
+            self.windows.unclear(self._account(key))
+            self.reactions.ended(failed)
+            self._close(key, done=False)
+
     def _work(self, intent: Intent, job: Job) -> None:
         """In a thread: do one attempt, and hand over how it went, whatever that is."""
         try:
-            judged = self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
+            # (handed out ahead, perhaps, and the run has been stopped since)
+            over = self.windows.found or self.reactions.tripped
+            judged = None if over else self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
         except BaseException as error:
             self._answers.put((intent, None, error))
         else:
@@ -189,8 +260,11 @@ class Loop:
         answers: list[_Answer] = []
         while not answers:
             try:
-                answers.append(self._answers.get(timeout=_WATCH))
+                rest = self.reactions.next_in()
+                answers.append(self._answers.get(timeout=_WATCH if rest is None else min(rest, _WATCH)))
             except queue.Empty:
+                if not self._flying or self.reactions.next_in() == 0:
+                    break
                 # A `git commit` of the user's that began before the last record may have put its old index back since,
                 # and the next one would delete our outputs.
                 self.session.recorder.mend()
@@ -203,7 +277,10 @@ class Loop:
     def _settle(self, answers: Sequence[_Answer]) -> None:
         """Record what came, and all that follows from it."""
         session = self.session
-        judged = [found for _, found, _ in answers if found is not None]
+        for intent, found, _ in answers:
+            self.windows.ended(self._account((intent.slug, intent.stage)), found)
+            self.purse.end(intent.attempt, intent.stage, spent(found.facts if found is not None else {}))
+        judged = [self.reactions.weigh(found) for _, found, _ in answers if found is not None]
         self._ended += len(judged)
         self._seconds += sum(found.seconds for found in judged)
         settled = session.settle(judged) if judged else []
@@ -218,5 +295,9 @@ class Loop:
                 raise error
             elif found is None:
                 self.dropped += session.forget(intent)
+        if self._gates != self.windows.changes:
+            self._gates = self.windows.changes
+            self._ready += self._held[::-1]
+            self._held.clear()
         if settled and self.syncing.recorded():
             session.refresh()

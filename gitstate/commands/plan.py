@@ -126,7 +126,8 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
         and not (s.reason == "upstream" and s.item in stuck)
     ]
     free = [s for s in summary.open if s.state == "pending" and s.reason == "missing"]
-    left = [s for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED]
+    left = [s for s in summary.open if s.state == "failed" or s.reason in PROTECTED]
+    paused = [s for s in summary.open if s.state == "paused"]
     if due or free:
         parts = []
         if due:
@@ -137,6 +138,11 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
     if left:
         lines.append(
             f"{show.number(len(left), 'work')} will be left alone. Look closer: gitstate why {show.safe(left[0].slug)}"
+        )
+    if paused:
+        lines.append(
+            f"{show.number(len(paused), 'work')} will be taken up again when the time has come: gitstate status. "
+            "At once: gitstate reset --state paused"
         )
     if not summary.open:
         lines.append("Everything is done.")

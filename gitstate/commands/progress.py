@@ -16,28 +16,52 @@ class Progress:
     def __init__(self, total: int, jobs: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.total, self.jobs, self.clock = total, jobs, clock
         self.began = clock()
-        self.done = self.failed = self.restored = self.left = 0
+        self.done = self.failed = self.paused = self.restored = self.left = 0
+        self.causes: dict[
+            tuple[str, str, str], list[str]
+        ] = {}  # (category, kind, first words) -> works that failed so
         self.seconds = 0.0  # of commands, which -j runs side by side
         self.usd = 0.0
+        self.unpriced = 0  # attempts that did not say what they cost
         self.running = 0
         self.live = sys.stderr.isatty()
 
     def settled(self, work: Settled, name: str) -> None:
         """One attempt has ended and is recorded."""
-        usd = work.facts.get("usd")
-        self.usd += usd if isinstance(usd, (int, float)) else 0.0
+        usd = self._pay(work)
         if work.how == "done":
             self.done += 1
             self.seconds += work.seconds
             self._say(show.done_line(name, work.intent.outputs, work.seconds, usd, self._counter()))
         elif work.how == "failed" and work.failed is not None:
-            self.failed += 1
+            self.failed += work.failed.state == "failed"
+            self.paused += work.failed.state == "paused"
+            cause = (work.failed.category, work.failed.kind, show.first_words(work.failed.evidence))
+            self.causes.setdefault(cause, []).append(name)
             self._say(show.failed_line(name, work.failed))
         elif work.how == "kept":
             self._say(show.kept_line(name))
         else:
             self.left += 1
             self._say(show.in_the_way_line(name, work.paths))
+
+    def again(self, work: Settled, name: str, after: float) -> None:
+        """An attempt has failed, and its work comes again after some seconds."""
+        self._pay(work)
+        if work.failed is not None:
+            self._say(show.again_line(name, work.failed, after))
+
+    def closed(self, work: Settled, name: str) -> None:
+        """An attempt has found the window of its account closed; its work is innocent."""
+        self._pay(work)
+        if work.failed is not None:
+            self._say(show.closed_line(name, work.failed))
+
+    def _pay(self, work: Settled) -> object:
+        usd = work.facts.get("usd")
+        self.usd += usd if isinstance(usd, (int, float)) else 0.0
+        self.unpriced += usd is None
+        return usd
 
     def restored_works(self, names: list[str]) -> None:
         """Works whose content was still in git."""
@@ -65,7 +89,7 @@ class Progress:
         self.tick()
 
     def _counter(self) -> str:
-        return f"{self.done + self.failed + self.left}/{self.total}"
+        return f"{self.done + self.failed + self.paused + self.left}/{self.total}"
 
     def _status(self) -> str:
         finished = self.done + self.failed
@@ -73,6 +97,8 @@ class Progress:
         parts = [f"{show.bar(finished + self.left, self.total)} {self._counter()}", f"{self.running} running"]
         if self.failed:
             parts.append(f"{self.failed} failed")
+        if self.paused:
+            parts.append(f"{self.paused} paused")
         if finished and elapsed > 0:
             # By this run's own work alone: what was restored or skipped says nothing about the rest.
             left = (self.total - finished - self.left) * elapsed / finished

@@ -7,8 +7,10 @@ import os
 import shutil
 
 from gitstate import show
+from gitstate.commands.clone import utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import lost_line
+from gitstate.commands.reacting import decided
 from gitstate.commands.session import Session, Settled
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
@@ -29,7 +31,7 @@ def recover(session: Session) -> list[Settled]:
         if attempt.spooled is not None and attempt.intent.stage not in session.stages:
             show.story(f"{_name(attempt)}: its answer waits in the spool; its stage is not configured here.")
         elif attempt.spooled is not None:
-            spooled.append(session.judge(attempt.intent, attempt.spooled))
+            spooled.append(decided(session.judge(attempt.intent, attempt.spooled), session.stages, utc_now()))
         elif not session.on_record(attempt.intent):
             lost.append(lost_line(session.clone.objects, attempt.intent))
     if lost:

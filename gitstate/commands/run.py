@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import threading
 from collections.abc import Collection
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone
-from gitstate.commands.lines import stamp
+from gitstate.commands.ending import Ended, conclude
 from gitstate.commands.locked import locked
 from gitstate.commands.loop import Loop
+from gitstate.commands.notifying import notify
 from gitstate.commands.plan import to_json
+from gitstate.commands.probing import ask
 from gitstate.commands.progress import Progress
+from gitstate.commands.reacting import Reactions
 from gitstate.commands.recovery import recover as recover_attempts
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session
-from gitstate.commands.status import LAST_RUN
+from gitstate.commands.stopping import Stop
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target
-from gitstate.core import schedule, select
+from gitstate.commands.waiting import wait_until
+from gitstate.commands.windows import Windows
+from gitstate.core import budget, schedule, select
+from gitstate.core.breaker import IN_A_ROW, Breaker
+from gitstate.core.budget import Budget, Purse, Spent
 from gitstate.core.derive import Status
 from gitstate.core.material import stage_sources
+from gitstate.core.pause import stamp
+from gitstate.core.plan import account_of
 from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
+from gitstate.core.summary import Price
+from gitstate.edge.clock import Clock
 from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
+from gitstate.edge.pauses import Pauses
 from gitstate.edge.protect import check_outputs
 from gitstate.errors import ConfigError, NeedsHuman, UsageError
 
@@ -43,6 +53,9 @@ class Options(NamedTuple):
     redo: bool = False
     retry_failed: bool = False
     limit: Optional[int] = None
+    budget: str = ""
+    breaker: int = IN_A_ROW
+    wait: bool = False
     offline: bool = False
     push: str = "group"  # group, end or never
     branch: str = ""
@@ -51,18 +64,37 @@ class Options(NamedTuple):
     allow_dirty: bool = False
 
 
-def run(config: str, options: Options) -> int:
-    """Do what is due. Returns the exit code: 0, 1 (works failed), 3 (works left for a human), 75 or 130."""
+def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
+    """Do what is due, and with `wait` again whenever a closed window may have opened.
+
+    Returns the exit code: 0, 1 (works failed), 3 (works left for a human), 75 (paused, or the remote is away) or 130.
+    """
     if options.redo and not options.selection and not options.plan:
         raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
-    with locked(config, options.lock_timeout) as clone:
-        stop = Stop()
-        with stop:
-            code = _run(clone, options, target(clone, options.branch), stop)
-        root = clone.repository.root
-    # Many small objects are what a run leaves. Without the lock: git's clean-up may go on behind our back.
-    Git(root).run("gc", "--auto", "--quiet", check=False)
-    return code
+    clock = clock or Clock()
+    account = Account(_budget(options.budget))
+    while True:
+        with locked(config, options.lock_timeout) as clone:
+            stop = Stop()
+            with stop:
+                ended = _run(clone, options, target(clone, options.branch), stop, account, clock)
+            repository = clone.repository
+        # Many small objects are what a run leaves. Without the lock: git's clean-up may go on behind our back.
+        Git(repository.root).run("gc", "--auto", "--quiet", check=False)
+        if ended.notify is not None:
+            notify(ended.notify, ended.fields, ended.message, repository.root, repository.state)
+        if not options.wait or ended.look is None or ended.fields["code"] != 75:
+            return int(ended.fields["code"])
+        with Stop() as stop:
+            if not wait_until(ended.look, ended.message, stop.cancel, clock):
+                return 130
+
+
+def _budget(text: str) -> Optional[Budget]:
+    try:
+        return budget.parse(text) if text else None
+    except ValueError as error:
+        raise UsageError(f"--budget: {error}.") from error
 
 
 def recover(config: str, lock_timeout: str) -> int:
@@ -76,38 +108,82 @@ def recover(config: str, lock_timeout: str) -> int:
     return 3 if any(work.how == "in_the_way" for work in found) else 0
 
 
-def _run(clone: Clone, options: Options, aim: Target, stop: Stop) -> int:
+class Account:
+    """What one run has spent and begun, over all its rounds."""
+
+    def __init__(self, budget: Optional[Budget]) -> None:
+        self.budget = budget
+        self.purse: Optional[Purse] = None
+        self.begun = 0
+
+    def open(self, session: Session) -> Purse:
+        """The purse, made in the first round: with what the command line allows, else the configuration."""
+        if self.purse is None:
+            limit = self.budget or session.view.plan.workflow.budget or Budget()
+            known = session.clone.prices(session.view) if limit != Budget() else {}
+            self.purse = Purse(limit, {stage: _mean(price) for stage, price in known.items()})
+        return self.purse
+
+
+def _mean(price: Price) -> Spent:
+    usd = price.usd / price.priced if price.priced else None
+    return Spent(usd, round(price.tokens / price.works) if price.tokens and price.works else None)
+
+
+def _run(clone: Clone, options: Options, aim: Target, stop: Stop, account: Account, clock: Clock) -> Ended:
     syncing = Syncing(clone, aim, options.push, options.offline)
     syncing.begin()
     with closing(Session(clone, aim.branch, aim.checked_out)) as session:
         syncing.session = session
-        return _work(session, syncing, options, stop)
+        return _work(session, syncing, options, stop, account, clock)
 
 
-def _work(session: Session, syncing: Syncing, options: Options, stop: Stop) -> int:
+def _work(
+    session: Session, syncing: Syncing, options: Options, stop: Stop, account: Account, clock: Clock
+) -> Ended:
     waiting = {
         (work.intent.slug, work.intent.stage)
         for work in recover_attempts(session)
         if work.how == "in_the_way"
     }
-    agenda, redo = _agenda(session, options)
+    agenda, redo, again = _agenda(session, options, clock)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     progress = Progress(len(works), options.jobs)
     syncing.progress = progress
-    loop = Loop(session, syncing, progress, options, redo, stop)
+    reactions = Reactions(lambda: session.stages, Breaker(options.breaker), clock.now, clock.elapsed)
+    windows = _windows(session, syncing, stop, clock)
+    loop = Loop(
+        session, syncing, progress, options, redo, again, stop, reactions, windows, account.open(session)
+    )
+    loop.begun = account.begun
     try:
         restored = restore(session, [s for s in agenda.due if (s.slug, s.stage) not in redo], progress)
-        loop.go([s for s in works if (s.slug, s.stage) not in restored])
+        due = [s for s in works if (s.slug, s.stage) not in restored]
+        workflow = session.view.plan.workflow
+        windows.begin(account_of(workflow, session.stages[name]) for name in {status.stage for status in due})
+        loop.go(due)
     finally:
+        account.begun = loop.begun
         progress.end()
     syncing.end()
-    return _conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
+    return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
 
 
-def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkKey]]:
+def _windows(session: Session, syncing: Syncing, stop: Stop, clock: Clock) -> Windows:
+    """The gates of this run, and how to look behind them."""
+    clone, workflow = session.clone, session.view.plan.workflow
+    look = None
+    if workflow.probe is not None:
+        look = partial(ask, workflow, root=session.root, scratch=session.scratch, cancel=stop.cancel)
+    return Windows(Pauses(clone.git, clone.objects, syncing.reachable), look, clock.now)
+
+
+def _agenda(
+    session: Session, options: Options, clock: Clock
+) -> tuple[Agenda, frozenset[WorkKey], frozenset[WorkKey]]:
     """The selected works by what is to be done about them, once nothing stands in the way of doing it.
 
-    With them those that are to be done again whatever stands there.
+    With them those that are to be done again whatever stands there, and those to take up although they failed.
     """
     view = session.view
     workflow = view.plan.workflow
@@ -134,9 +210,16 @@ def _agenda(session: Session, options: Options) -> tuple[Agenda, frozenset[WorkK
     redo = frozenset((s.slug, s.stage) for s in chosen) if options.redo else frozenset()
     if options.selection:
         chosen = select.with_upstream(workflow, chosen, statuses)
-    agenda = schedule.agenda(workflow, chosen, redo=redo, retry_failed=options.retry_failed)
+    again = schedule.taken_up(statuses, session.verdicts, stamp(clock.now()))
+    if (
+        options.retry_failed
+        or {"failed", "paused"} & {*options.selection.states}
+        or options.selection.categories
+    ):
+        again |= {(s.slug, s.stage) for s in chosen if s.state in ("failed", "paused")}
+    agenda = schedule.agenda(workflow, chosen, redo=redo, again=again)
     check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
-    return agenda, redo
+    return agenda, redo, again
 
 
 def _prepare(session: Session) -> None:
@@ -176,73 +259,3 @@ def _saved(path: str, session: Session, statuses: list[Status]) -> list[Status]:
             f"Look again: gitstate plan --out {path}",
         )
     return chosen
-
-
-def _conclude(
-    session: Session,
-    agenda: Agenda,
-    progress: Progress,
-    loop: Loop,
-    syncing: Syncing,
-    waiting: int,
-    stop: Stop,
-) -> int:
-    """Say what this run did, keep it for `status`, and find the exit code."""
-    failed = progress.failed + len(agenda.failed)
-    left = len(agenda.protected) + progress.left + waiting
-    code = (
-        130 if stop.is_set() else 1 if failed else 3 if left or loop.disturbed else 75 if syncing.away else 0
-    )
-    fields = {
-        "at": stamp(),
-        "done": progress.done,
-        "restored": progress.restored,
-        "failed": progress.failed,
-        "left": left,
-        "unfinished": loop.unfinished,
-        "dropped": loop.dropped,
-        "seconds": round(progress.clock() - progress.began, 1),
-        "usd": round(progress.usd, 6),
-        "code": code,
-    }
-    for line in show.run_end(fields, agenda, len(agenda.done), syncing.away):
-        show.story(line)
-    try:
-        with open(os.path.join(session.clone.repository.state, LAST_RUN), "w", encoding="utf-8") as file:
-            json.dump(fields, file)
-    except OSError:
-        pass  # a convenience for `status`; the record of what is done stands elsewhere
-    return code
-
-
-class Stop:
-    """An orderly end on SIGINT, SIGTERM and SIGHUP: nothing new starts, commands are ended, what has come is recorded.
-
-    A second signal hurries: the commands are killed at once. A context manager that puts the handlers back.
-    """
-
-    def __init__(self) -> None:
-        self.cancel = threading.Event()
-        self.hurry = threading.Event()
-        self._before: dict[int, object] = {}
-
-    def is_set(self) -> bool:
-        """Whether an end was asked for."""
-        return self.cancel.is_set()
-
-    def __enter__(self) -> Stop:
-        numbers = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # else: nohup
-            numbers.append(signal.SIGHUP)
-        for number in numbers:
-            self._before[number] = signal.signal(number, self._asked)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
-
-    def _asked(self, number: int, frame: object) -> None:
-        if self.cancel.is_set():
-            self.hurry.set()
-        self.cancel.set()

@@ -84,7 +84,11 @@ class Session:
         self.tree: dict[str, str] = dict(self.view.snapshot.tree)
         self.verdicts = dict(self.view.snapshot.verdicts)
         snapshot = self.view.snapshot._replace(
-            tree=self.tree, verdicts=self.verdicts, dirty=self.view.snapshot.dirty, running=frozenset()
+            tree=self.tree,
+            verdicts=self.verdicts,
+            dirty=self.view.snapshot.dirty,
+            running=frozenset(),
+            pauses=frozenset(),  # the run knows when to look again; see `Windows`
         )
         self.view = self.view._replace(snapshot=snapshot)
         self.stages = {stage.name: stage for stage in self.view.plan.workflow.stages}
@@ -271,7 +275,7 @@ class Session:
         for judged, paths in lost:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
         for attempt, work in settled.items():
-            if work.how == "failed":
+            if work.how == "failed" and work.failed is not None and work.failed.state == "failed":
                 self.attempts.put_aside(attempt, self.rejected)
         self.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
         return [settled[judged.intent.attempt] for judged in group]
@@ -445,9 +449,12 @@ class Session:
             self.view.snapshot.receipts.add(line.outputs[0][1], line)
         for _, entry in log:
             key = (entry.slug, entry.stage, entry.work)
-            category = str(entry.extra["category"])
-            earlier = self.verdicts[key].attempts if key in self.verdicts else ()
-            self.verdicts[key] = Verdict(category, (*earlier, entry.attempt), entry)
+            state = entry.extra["state"]
+            if state != "pending":
+                earlier = self.verdicts[key].attempts if key in self.verdicts else ()
+                self.verdicts[key] = Verdict(
+                    str(entry.extra["category"]), (*earlier, entry.attempt), entry, state
+                )
 
     def judge_again(self, items: Iterable[int]) -> list[Status]:
         """Derive some items' statuses anew, after something of theirs was recorded."""

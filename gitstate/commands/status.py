@@ -10,8 +10,10 @@ from typing import Any, Optional
 from gitstate import show
 from gitstate.commands.clone import Answer, Clone, utc_now
 from gitstate.core.derive import STATES
+from gitstate.core.pause import Pause
 from gitstate.edge import lock
 from gitstate.edge.files import load_json
+from gitstate.edge.tips import tips
 
 LAST_RUN = "last-run.json"
 
@@ -22,6 +24,8 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     rows = counts(answer)
     holder = lock.holder(clone.repository.state) if lock.is_held(clone.repository.state) else None
     last = last_run(clone.repository.state)
+    spend = clone.spend()
+    standing = _pauses(clone)
     if as_json:
         fields = {
             "format": 1,
@@ -29,17 +33,31 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
             "total": answer.summary.total,
             "counts": [{"group": group, "stage": stage, **row} for (group, stage), row in rows.items()],
             "running": holder,
+            "pauses": [one._asdict() for one in standing],
+            "spend": {kind: sums._asdict() for kind, sums in spend.items()},
             "last_run": last,
         }
         print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
         return 0
     for line in _screen(clone, answer, rows):
         show.tell(line)
+    for line in [*show.spend_lines(spend), *map(show.pause_line, standing)]:
+        show.tell(line)
     if holder is not None:
         show.tell(f"A run is going on here: {show.holder(holder)}.")
     if last is not None:
         show.tell(f"Last run: {show.run_summary(last)}")
     return 0
+
+
+def _pauses(clone: Clone) -> list[Pause]:
+    """The pauses that this clone knows of. Never the network."""
+    at = tips(clone.repository, clone.git, clone.objects, clone.cache)
+    if not at.pauses:
+        return []
+    from gitstate.edge import pauses  # rarely so, and what it needs takes a while to load
+
+    return [one.pause for _, one in sorted(pauses.of(clone.objects, at.pauses).items())]
 
 
 def counts(answer: Answer) -> dict[tuple[str, str], dict[str, int]]:

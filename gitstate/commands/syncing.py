@@ -37,6 +37,11 @@ class Syncing:
         self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
         self._unpushed = not offline  # what an earlier run may have left here
 
+    @property
+    def reachable(self) -> Optional[Remote]:
+        """The remote, unless it is away or not to be asked."""
+        return None if self.offline or self.away or self.push == "never" else self._there
+
     def begin(self) -> None:
         """Fetch and merge before anything is looked at.
 

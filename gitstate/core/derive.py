@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Literal, NamedTuple, Optional
 
 from gitstate.core.identity import Identity, Manifest
-from gitstate.core.plan import Item, Plan, Stage
+from gitstate.core.plan import Item, Plan, Stage, account_of
 from gitstate.core.receipt import Receipt
 from gitstate.core.snapshot import Snapshot
 
@@ -56,6 +56,7 @@ def each_status(
     stages, order = plan.workflow.stages, plan.workflow.order
     declared = range(len(stages))
     needed = {name for stage in stages for name in stage.needs}
+    closed = {stage.name for stage in stages if account_of(plan.workflow, stage) in snapshot.pauses}
     for index in range(len(plan.items)) if items is None else items:
         item, outputs = plan.items[index], plan.outputs[index]
         row: dict[int, Status] = {}
@@ -64,7 +65,7 @@ def each_status(
             stage, paths = stages[position], outputs[position]
             needs = [content[name] for name in stage.needs if name in content]
             if len(needs) == len(stage.needs):
-                work = _Work(identity, snapshot, item, stage, paths, needs)
+                work = _Work(identity, snapshot, item, stage, paths, needs, stage.name in closed)
                 state, reason, components, category = work.judge(now)
                 if state == "done" and stage.name in needed:
                     content[stage.name] = [f"{snapshot.format}:{snapshot.tree[path]}" for path in paths]
@@ -99,7 +100,7 @@ _Judgement = tuple[
 class _Work:
     """One work whose upstream is done, and what the clone shows of it."""
 
-    __slots__ = ("blobs", "hash", "identity", "item", "manifest", "needs", "snapshot", "stage")
+    __slots__ = ("blobs", "closed", "hash", "identity", "item", "manifest", "needs", "snapshot", "stage")
 
     def __init__(
         self,
@@ -109,7 +110,9 @@ class _Work:
         stage: Stage,
         paths: Sequence[str],
         needs: Sequence[Sequence[str]],
+        closed: bool,
     ) -> None:
+        self.closed = closed  # whether the account that its stage uses is paused
         self.identity, self.snapshot, self.item, self.stage, self.needs = (
             identity,
             snapshot,
@@ -169,7 +172,9 @@ class _Work:
         verdict = self.snapshot.verdicts.get((*key, self.hash))
         # One that was overcome, by a receipt for this very identity, stands against nothing any more.
         if verdict is not None and (reason == "expired" or not self._is_receipted()):
-            return "failed", reason, components, verdict.category
+            return verdict.state, reason, components, verdict.category
+        if self.closed:
+            return "paused", reason, components, "quota"
         return "pending", reason, components, None
 
     def _is_receipted(self) -> bool:

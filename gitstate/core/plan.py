@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Optional, Union
 
+from gitstate.core.budget import Budget
+from gitstate.core.policy import Row
 from gitstate.errors import Place
 
 # JSON's values, with text in NFC and floats finite (design section 4).
@@ -55,6 +57,8 @@ class Stage(NamedTuple):
     ttl: Optional[float] = None  # seconds
     timeout: Optional[float] = None  # seconds
     silence: Optional[float] = None  # seconds without a new byte from the command
+    account: Optional[str] = None  # whose quota its calls use
+    policy: Mapping[str, Row] = {}  # what is done about its failures, where that is not what the table says
 
 
 class PlanSource(NamedTuple):
@@ -75,6 +79,10 @@ class Workflow(NamedTuple):
     vars: Mapping[str, Value]
     model: Mapping[str, Value]  # the top-level mapping; the render context of every stage
     group: Optional[str] = None  # the field by which output is summed
+    account: Optional[str] = None  # whose quota the calls use
+    probe: Optional[Command] = None  # asks for nothing that costs, whether the window is open
+    notify: Optional[Command] = None  # is run when a run pauses, fails or ends
+    budget: Optional[Budget] = None  # what one run may spend
 
 
 class Plan(NamedTuple):
@@ -83,3 +91,15 @@ class Plan(NamedTuple):
     workflow: Workflow
     items: tuple[Item, ...]  # in plan order
     outputs: tuple[tuple[tuple[str, ...], ...], ...]  # [item][stage as declared] -> paths
+
+
+def account_of(workflow: Workflow, stage: Stage) -> str:
+    """The account that a stage's calls are counted on: as configured, else the name of its model."""
+    for name in (stage.account, workflow.account, _model_name(stage.model), _model_name(workflow.model)):
+        if name:
+            return name
+    return "default"
+
+
+def _model_name(model: Optional[Mapping[str, Value]]) -> str:
+    return str(model["name"]) if model and isinstance(model.get("name"), str) else ""

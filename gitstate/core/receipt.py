@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from sys import intern
-from typing import Any, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 
 from blake3 import blake3
 
@@ -235,7 +235,8 @@ class Verdict(NamedTuple):
 
     category: str
     attempts: tuple[str, ...]  # ids of the attempts that failed, oldest first
-    last: LogLine
+    last: LogLine  # the one that made the state
+    state: Literal["failed", "paused"] = "failed"
 
 
 def verdicts(lines: Iterable[LogLine]) -> dict[tuple[str, str, str], Verdict]:
@@ -250,8 +251,15 @@ def verdicts(lines: Iterable[LogLine]) -> dict[tuple[str, str, str], Verdict]:
     standing = {}
     for work, attempts in failed.items():
         kept = [line for name, line in attempts.items() if name not in reset]
-        if kept:
-            kept.sort(key=lambda line: (line.at, line.attempt))
-            category = str(kept[-1].extra.get("category", "unknown"))
-            standing[work] = Verdict(category, tuple(line.attempt for line in kept), kept[-1])
+        kept.sort(key=lambda line: (line.at, line.attempt))
+        # (lines without a state are of a version that knew failures only)
+        final = [line for line in kept if line.extra.get("state", "failed") != "pending"]
+        if final:
+            last = final[-1]
+            standing[work] = Verdict(
+                str(last.extra.get("category", "unknown")),
+                tuple(line.attempt for line in kept),
+                last,
+                "paused" if last.extra.get("state") == "paused" else "failed",
+            )
     return standing

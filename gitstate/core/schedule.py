@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.plan import Workflow
+from gitstate.core.receipt import Verdict
 from gitstate.core.snapshot import WorkKey
+
+VerdictKey = tuple[str, str, str]  # slug, stage, hash
 
 
 class Agenda(NamedTuple):
@@ -17,6 +20,7 @@ class Agenda(NamedTuple):
     waiting: tuple[Status, ...]  # due once the works that they need are done
     protected: tuple[Status, ...]  # edited or unverified: left, and the run says so (exit 3)
     failed: tuple[Status, ...]  # a verdict stands against them
+    paused: tuple[Status, ...]  # one stands that waiting may cure, and its time has not come
     blocked: tuple[Status, ...]  # they need one that is left or failed
     done: tuple[Status, ...]
 
@@ -26,20 +30,20 @@ def agenda(
     selected: Sequence[Status],
     *,
     redo: frozenset[WorkKey] = frozenset(),
-    retry_failed: bool = False,
+    again: frozenset[WorkKey] = frozenset(),
 ) -> Agenda:
     """Sort the selected works by what is to be done about them.
 
     `redo` are works to do again although they are done, edited, unverified or deleted; those that need them
-    wait. `retry_failed` takes up works against which a verdict stands.
+    wait. `again` are works to take up although a verdict stands against them.
     """
     needs = {stage.name: stage.needs for stage in workflow.stages}
     places: dict[WorkKey, str] = {}
     for status in order_of(selected, workflow):
         above = {places.get((status.slug, name)) for name in needs[status.stage]}
-        place = _place(status, (status.slug, status.stage) in redo, retry_failed)
+        place = _place(status, (status.slug, status.stage) in redo, (status.slug, status.stage) in again)
         if place in ("due", "waiting"):
-            if above & {"protected", "failed", "blocked"}:
+            if above & {"protected", "failed", "paused", "blocked"}:
                 place = "blocked"
             elif above & {"due", "waiting"}:
                 place = "waiting"
@@ -52,7 +56,20 @@ def agenda(
     )
 
 
-def _place(status: Status, redo: bool, retry_failed: bool) -> str:
+def taken_up(
+    statuses: Iterable[Status], verdicts: Mapping[VerdictKey, Verdict], now: str
+) -> frozenset[WorkKey]:
+    """The paused works whose time has come. `now` as the log writes times: those sort as text."""
+    found = set()
+    for status in statuses:
+        if status.state == "paused" and status.hash is not None:
+            verdict = verdicts.get((status.slug, status.stage, status.hash))
+            if verdict is not None and str(verdict.last.extra.get("until") or "") <= now:
+                found.add((status.slug, status.stage))
+    return frozenset(found)
+
+
+def _place(status: Status, redo: bool, again: bool) -> str:
     if status.reason == "upstream":
         return "waiting"
     if redo:
@@ -61,8 +78,8 @@ def _place(status: Status, redo: bool, retry_failed: bool) -> str:
         return "done"
     if status.reason in PROTECTED:
         return "protected"
-    if status.state in ("failed", "paused") and not retry_failed:
-        return "failed"
+    if status.state in ("failed", "paused") and not again:
+        return status.state
     return "due"
 
 

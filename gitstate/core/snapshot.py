@@ -97,4 +97,5 @@ class Snapshot(NamedTuple):
     receipts: Receipts
     verdicts: Mapping[tuple[str, str, str], Verdict] = {}
     running: frozenset[WorkKey] = frozenset()  # only while the run lock is held
+    pauses: frozenset[str] = frozenset()  # accounts whose window is closed
     dirty: tuple[str, ...] = ()  # sources that are not committed as they stand, sorted

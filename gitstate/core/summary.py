@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Optional
 
 from gitstate.core.derive import STATES, Reason, State, Status
 from gitstate.core.plan import Plan
+from gitstate.core.receipt import LogLine
 from gitstate.core.snapshot import Receipts
 
 
@@ -26,6 +27,16 @@ class Estimate(NamedTuple):
     seconds: Optional[float]
     usd: Optional[float]
     unknown: int  # works of stages without any receipt to go by
+
+
+class Spend(NamedTuple):
+    """What attempts of one kind took together."""
+
+    attempts: int = 0
+    seconds: float = 0.0
+    usd: float = 0.0
+    tokens: int = 0
+    unpriced: int = 0  # attempts that did not say what they cost
 
 
 class Summary(NamedTuple):
@@ -88,6 +99,33 @@ def prices(receipts: Receipts) -> dict[str, Price]:
         stage: Price(int(works), seconds, int(priced), usd, int(tokens))
         for stage, (works, seconds, priced, usd, tokens) in sums.items()
     }
+
+
+def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
+    """What every attempt took, by what became of it: accepted, rejected, or lost, of which nobody knows the cost."""
+    lines = list(log)
+    return {
+        "accepted": _spent(extra for _, extra in receipts.facts() if "seconds" in extra),
+        "rejected": _spent(line.extra for line in lines if line.kind == "verdict"),
+        "lost": _spent(line.extra for line in lines if line.kind == "lost"),
+    }
+
+
+def _spent(facts: Iterable[Mapping[str, Any]]) -> Spend:
+    attempts = tokens = unpriced = 0
+    seconds = usd = 0.0
+    for extra in facts:
+        attempts += 1
+        if isinstance(took := extra.get("seconds"), (int, float)):
+            seconds += took
+        counts = [extra[name] for name in ("tokens_in", "tokens_out") if isinstance(extra.get(name), int)]
+        tokens += sum(counts)
+        cost = extra.get("usd")
+        if isinstance(cost, (int, float)):
+            usd += cost
+        elif not counts:
+            unpriced += 1
+    return Spend(attempts, seconds, usd, tokens, unpriced)
 
 
 def estimate(works: Iterable[Status], prices: Mapping[str, Price]) -> Estimate:

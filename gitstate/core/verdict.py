@@ -6,7 +6,23 @@ Nothing else in gitstate gives a failure its name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Protocol
+
+
+class Ending(Protocol):
+    """How a command ended."""
+
+    @property
+    def ended_by(self) -> str: ...
+    @property
+    def code(self) -> Optional[int]: ...
+    @property
+    def signal(self) -> Optional[int]: ...
+    @property
+    def stdout(self) -> str: ...
+    @property
+    def stderr(self) -> str: ...
+
 
 _EVIDENCE = 2000  # characters kept of what the command said last
 
@@ -17,6 +33,10 @@ class Failed(NamedTuple):
     category: str  # timeout, quota, validation, phase_error, planning_error, unknown
     kind: str
     evidence: str
+    rule: str = ""  # the id of the rule that named it
+    wait: Optional[float] = None  # seconds, as the provider stated it
+    state: str = "failed"  # what it makes of its work: failed, paused, or pending where it comes again
+    until: Optional[str] = None  # when a paused work may come again, in UTC
 
 
 def of_ending(
@@ -48,6 +68,12 @@ def of_ending(
         numbers = ", ".join(map(str, missing))
         return Failed("validation", "empty", _with(f"Nothing came for output {numbers}.", said))
     return None
+
+
+def of_result(result: Ending) -> Optional[Failed]:
+    """The failure that a command's ending shows; None if it ended well."""
+    words = result.stderr or result.stdout
+    return of_ending(result.ended_by, result.code, result.signal, (), words)
 
 
 def of_check(kind: str, message: str) -> Failed:

@@ -11,19 +11,23 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gitstate.core.budget import Budget
+from gitstate.core.budget import parse as parse_budget
 from gitstate.core.plan import Checks, Command, PlanSource, Stage, Value, Workflow
+from gitstate.core.policy import CATEGORIES, TABLE, THENS, Row
+from gitstate.core.policy import row as row_of
 from gitstate.core.problems import nearest, quoted, report
-from gitstate.core.schema import At, Places, Reader
+from gitstate.core.schema import At, Places, Reader, dotted
 from gitstate.errors import Problem
 
 _TOP = (
-    "gitstate", "plan", "model", "vars", "group", "stages", "account", "budget", "coordinate", "guard",
-    "lease", "notify", "on_stale", "policy", "probe", "retry", "rules", "workspace",
+    "gitstate", "plan", "model", "vars", "group", "stages", "account", "budget", "notify", "policy", "probe",
+    "coordinate", "guard", "lease", "on_stale", "rules", "workspace",
 )  # fmt: skip
 _STAGE = (
     "needs", "prompt", "template", "run", "output", "inputs", "code", "check", "ignore", "model", "ttl",
-    "timeout", "silence", "account", "budget", "effect", "evidence", "guard", "idempotent", "on_stale",
-    "policy", "retry", "workspace",
+    "timeout", "silence", "account", "policy", "effect", "evidence", "guard", "idempotent", "on_stale",
+    "workspace",
 )  # fmt: skip
 _CHECK = (
     "min_bytes", "max_bytes", "front_matter", "json", "json_schema", "regex", "command",
@@ -34,17 +38,11 @@ _KINDS = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl", ".csv": "csv"}
 # Words of the design that this version does not act on, with the values that change nothing. Any other value
 # is refused: to ignore it would be to do something else than what was asked.
 _NOT_YET: Mapping[str, tuple[object, ...]] = {
-    "account": (),
-    "budget": (),
     "coordinate": (),
     "effect": (False,),
     "guard": (),
     "lease": (),
-    "notify": (),
     "on_stale": (),
-    "policy": (),
-    "probe": (),
-    "retry": (),
     "rules": (),
     "workspace": ("root",),
 }
@@ -85,12 +83,29 @@ def examine(data: object, places: Places, path: str) -> Examined:
     model = reader.get(top, "model", (), reader.values) or {}
     variables = reader.get(top, "vars", (), reader.values) or {}
     group = reader.get(top, "group", (), reader.text)
+    account = reader.get(top, "account", (), reader.text)
+    probe = reader.command(top["probe"], ("probe",)) if "probe" in top else None
+    notify = reader.command(top["notify"], ("notify",)) if "notify" in top else None
+    budget = reader.get(top, "budget", (), lambda value, at: _budget(reader, value, at))
     _reserved(reader, top, ())
-    stages = _stages(reader, top, model)
+    policy = reader.get(top, "policy", (), lambda value, at: _policy(reader, value, at)) or {}
+    stages = [stage._replace(policy={**policy, **stage.policy}) for stage in _stages(reader, top, model)]
     order = _order(reader, stages)
     if reader.problems or source is None:
         return Examined(None, source, reader.problems)
-    found = Workflow(path, source, tuple(stages), order, variables, model, group)
+    found = Workflow(
+        path=path,
+        source=source,
+        stages=tuple(stages),
+        order=order,
+        vars=variables,
+        model=model,
+        group=group,
+        account=account,
+        probe=probe,
+        notify=notify,
+        budget=budget,
+    )
     return Examined(found, source, [])
 
 
@@ -169,6 +184,50 @@ def _stage(reader: Reader, name: str, stages: Mapping[str, object], top_model: M
         ttl=reader.get(stage, "ttl", at, reader.seconds),
         timeout=reader.get(stage, "timeout", at, reader.seconds),
         silence=reader.get(stage, "silence", at, reader.seconds),
+        account=reader.get(stage, "account", at, reader.text),
+        policy=reader.get(stage, "policy", at, lambda value, here: _policy(reader, value, here)) or {},
+    )
+
+
+def _budget(reader: Reader, value: object, at: At) -> Budget | None:
+    """What one run may spend: an amount with its unit, or a bare number of dollars."""
+    try:
+        return parse_budget(str(value) if type(value) in (int, float) else str(reader.text(value, at) or ""))
+    except ValueError as error:
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+            reader.wrong(at, f"{dotted(at)}: {error}.")
+        return None
+
+
+def _policy(reader: Reader, value: object, at: At) -> dict[str, Row] | None:
+    """Rows that stand in the place of the table's, by category or category/kind."""
+    rows = reader.mapping(value, at)
+    if rows is None:
+        return None
+    return {name: row for name in rows if (row := _row(reader, name, rows, at)) is not None}
+
+
+def _row(reader: Reader, name: str, rows: Mapping[str, object], at: At) -> Row | None:
+    here: At = (*at, name)
+    category, slash, kind = name.partition("/")
+    if category not in CATEGORIES or bool(slash) != bool(kind):
+        hint = nearest(name, [*TABLE, *CATEGORIES]) or "Write timeout, or quota/throttle."
+        reader.wrong(here, f"{quoted(name)} is no category of failures, and no CATEGORY/KIND.", hint)
+        return None
+    fields = reader.get(rows, name, at, reader.mapping)
+    if fields is None:
+        return None
+    reader.known(fields, here, Row._fields)
+    usual = row_of({}, category, kind)
+    tries = reader.get(fields, "tries", here, reader.count)
+    if tries == 0:
+        reader.wrong((*here, "tries"), "tries: 0 would never begin.", "The first attempt counts: write 1.")
+    then = reader.get(fields, "then", here, lambda text, place: reader.one_of(text, place, THENS))
+    base = reader.get(fields, "base", here, reader.seconds)
+    return Row(
+        usual.tries if tries is None else tries,
+        usual.base if base is None else base,
+        next((one for one in THENS if one == then), usual.then),
     )
 
 
@@ -208,19 +267,13 @@ def _checks(reader: Reader, value: object, at: At) -> Checks | None:
 def _reserved(reader: Reader, mapping: Mapping[str, object], at: At) -> None:
     """Types of the words of later versions; refuses those that would mean something (see _NOT_YET)."""
     types: Mapping[str, Callable[[object, At], object | None]] = {
-        "account": reader.text,
-        "budget": reader.number_or_mapping,
         "coordinate": lambda value, here: reader.one_of(value, here, ("leases",)),
         "effect": reader.flag,
         "evidence": reader.command,
         "guard": lambda value, here: reader.one_of(value, here, ("warn", "strict")),
         "idempotent": reader.flag,
         "lease": reader.seconds,
-        "notify": reader.command,
         "on_stale": lambda value, here: reader.one_of(value, here, ("ask", "update", "ignore")),
-        "policy": reader.number_or_mapping,
-        "probe": reader.command,
-        "retry": reader.number_or_mapping,
         "rules": reader.sequence,
         "workspace": lambda value, here: reader.one_of(value, here, ("root", "worktree", "scratch")),
     }

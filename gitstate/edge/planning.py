@@ -7,9 +7,11 @@ from typing import Any, NamedTuple, Optional, cast
 
 from blake3 import blake3
 
+from gitstate.core.budget import Budget
 from gitstate.core.identity import SCHEME, fill, plan_digests
 from gitstate.core.identity import Sources as SourceIds
 from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Value, Workflow
+from gitstate.core.policy import Row
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.sources import Sources, Tree, match, uncommitted
@@ -100,10 +102,13 @@ def _workflow_from(plain: Any) -> Workflow:
     stages = []
     for fields in workflow.stages:
         stage = Stage._make(fields)
-        stages.append(stage._replace(place=Place._make(stage.place), check=Checks._make(stage.check)))
+        policy = {name: Row._make(row) for name, row in stage.policy.items()}
+        place, check = Place._make(stage.place), Checks._make(stage.check)
+        stages.append(stage._replace(place=place, check=check, policy=policy))
     source = PlanSource._make(workflow.source)
     source = source._replace(place=Place._make(source.place))
-    return workflow._replace(stages=tuple(stages), source=source)
+    budget = Budget._make(workflow.budget) if workflow.budget else None
+    return workflow._replace(stages=tuple(stages), source=source, budget=budget)
 
 
 def source_ids(git: Git, plan: Plan, sources: Sources, tree: Tree, format: str) -> tuple[SourceIds, Watch]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from gitstate.edge import gitconfig, tracking
 from gitstate.edge.git import DURABLE, Done, Git, failed
-from gitstate.edge.repo import LOG, RECEIPTS, TRACKING
+from gitstate.edge.repo import LOG, PAUSES, RECEIPTS, TRACKED_PAUSES, TRACKING
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
@@ -179,8 +179,9 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
     CorruptState where what it sends is not whole.
     """
     names = {ref: remote.tracked(ref) for ref in (remote.branch, RECEIPTS, LOG) if ref}
-    specs = [_notes_refspec(remote)]
-    if remote.branch:
+    specs = [_notes_refspec(remote), _pauses_refspec(remote)]
+    with_branch = bool(remote.branch)
+    if with_branch:
         specs.append(f"+{remote.branch}:{remote.tracked_branch}")
     tries = mended = 0
     while True:
@@ -193,14 +194,15 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
         if not done.code and not lost:
             _mark_fetched(git, remote)
             tips = {ref: held.get(name) for ref, name in names.items()}
-            return Fetched(tips[remote.branch] if len(specs) > 1 else None, tips[RECEIPTS], tips[LOG])
+            return Fetched(tips[remote.branch] if with_branch else None, tips[RECEIPTS], tips[LOG])
         there = refs(git, remote) if done.code else {}
         if lost and mended < _MENDINGS:
             mended += 1
             _forget(git, lost, say)
         elif not done.code:
             raise _not_whole(remote, lost)
-        elif len(specs) > 1 and remote.branch not in there:
+        elif with_branch and remote.branch not in there:
+            with_branch = False
             specs.pop()  # asking for one absent ref by name fails the whole fetch
         elif tries == _FETCH_TRIES - 1:
             raise failed(("fetch", remote.name, *specs), done)
@@ -210,9 +212,21 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
                 pause(tries - 1)  # another fetch in this clone was at work, or the line broke
 
 
+def fetch_pauses(git: Git, remote: Remote) -> None:
+    """Bring the pauses alone. Raises ComeBackLater if the remote cannot be reached."""
+    spec = _pauses_refspec(remote)
+    done = git.run(*_FETCH, "--prune", "--", remote.name, spec, env=_quiet(), check=False, interruptible=True)
+    if done.code:
+        _ask(git, remote, (RECEIPTS,))
+        raise failed(("fetch", remote.name), done)
+
+
 def refs(git: Git, remote: Remote) -> dict[str, str]:
     """What the remote has right now, of branch, receipts and log: ref → object id. Raises ComeBackLater."""
-    wanted = [ref for ref in (remote.branch, RECEIPTS, LOG) if ref]
+    return _ask(git, remote, [ref for ref in (remote.branch, RECEIPTS, LOG) if ref])
+
+
+def _ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
     done = git.run(
         "ls-remote", "--quiet", "--", remote.name, *wanted, env=_quiet(), check=False, interruptible=True
     )
@@ -252,6 +266,30 @@ def push(git: Git, remote: Remote, updates: Mapping[str, str], *, atomic: bool =
             return Pushed(Answer.UNCLEAR, (), words)
     _track(git, remote, updates)
     return Pushed(Answer.APPLIED, (), words)
+
+
+def swap(git: Git, remote: Remote, ref: str, new: str | None, old: str | None) -> bool:
+    """Move one ref of the remote from `old` (None: it must not exist) to `new` (None: delete it), by compare-and-swap.
+
+    False: it holds something else by now. After an unclear answer the remote is read again and decides.
+    Raises ComeBackLater if it cannot be reached, or does not take such refs.
+    """
+    done = git.run(
+        *("push", "--porcelain", "--no-verify", "--no-follow-tags", f"--force-with-lease={ref}:{old or ''}"),
+        *("--", remote.name, f"{new or ''}:{ref}"),
+        env=_quiet(),
+        check=False,
+        interruptible=True,
+    )
+    if not done.code:
+        return True
+    there = _ask(git, remote, (ref,)).get(ref)
+    if there == new:
+        return True
+    if there != old:
+        return False
+    words = _refusals(done.out) or _first_line(done)
+    raise ComeBackLater(f"{remote.name} does not take {ref}: {words}", "Other machines do not see it.")
 
 
 def missing(git: Git, oids: Iterable[str]) -> list[str]:
@@ -297,6 +335,10 @@ def pause(attempt: int, longest: float = 5.0) -> None:
 
 def _notes_refspec(remote: Remote) -> str:
     return f"+{RECEIPTS}*:{remote.tracked(RECEIPTS)}*"
+
+
+def _pauses_refspec(remote: Remote) -> str:
+    return f"+{PAUSES}/*:{TRACKED_PAUSES}/{remote.label}/*"
 
 
 def _forget(git: Git, lost: Sequence[Broken], say: Callable[[str], None]) -> None:

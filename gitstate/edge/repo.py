@@ -12,6 +12,8 @@ RECEIPTS = "refs/notes/gitstate"
 LOG = "refs/notes/gitstate-log"
 TRACKING = "refs/gitstate-remote"  # refs/gitstate-remote/REMOTE/notes and …/notes-log
 KEEP = "refs/gitstate/keep"
+PAUSES = "refs/gitstate/pause"  # …/ACCOUNT, on the remote and, until it is there, here
+TRACKED_PAUSES = "refs/gitstate-pause"  # …/REMOTE/ACCOUNT: what the remote had when last asked
 
 
 class Repository(NamedTuple):

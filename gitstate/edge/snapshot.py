@@ -100,10 +100,29 @@ def read(
         receipts=Receipts.of_plain(receipts.lines),
         verdicts=verdicts(LogLine(*line) for lines in log.lines.values() for line in lines),
         running=running,
+        pauses=_paused(objects, at),
         dirty=tuple(sources.dirty()),
     )
     identity = Identity(plan.workflow, ids, digests=digests)
     return View(plan, identity, snapshot, sources, tree, at, receipts, log, watch)
+
+
+def notes_at(git: Git, objects: Objects, cache: Cache, at: Tips) -> tuple[Receipts, list[LogLine]]:
+    """The receipts and the log alone. Raises CorruptState, NeedsHuman as `read` does."""
+    receipts = read_notes(git, objects, cache, RECEIPTS, at.receipts, plain_receipt)
+    log = read_notes(git, objects, cache, LOG, at.log, plain_log)
+    return Receipts.of_plain(receipts.lines), [
+        LogLine(*line) for lines in log.lines.values() for line in lines
+    ]
+
+
+def _paused(objects: Objects, at: Tips) -> frozenset[str]:
+    """The accounts that are paused. Raises CorruptState."""
+    if not at.pauses:
+        return frozenset()
+    from gitstate.edge import pauses  # rarely so, and what it needs takes a while to load
+
+    return frozenset(pauses.of(objects, at.pauses))
 
 
 def receipts_digest(notes: Notes) -> str:

@@ -1,4 +1,4 @@
-"""Where everything is read from: HEAD, and the receipts and log that this clone has, merged or only fetched.
+"""Where everything is read from: HEAD, and the receipts, log and pauses that this clone has, merged or only fetched.
 
 A plain `git pull` brings the remote's notes into tracking refs; they count from then on, also before a `run` or
 `sync` has merged them into the local ones.
@@ -14,17 +14,20 @@ from gitstate.edge import notes
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.repo import LOG, RECEIPTS, TRACKING, Repository, head_branch
+from gitstate.edge.repo import LOG, PAUSES, RECEIPTS, TRACKED_PAUSES, TRACKING, Repository, head_branch
 from gitstate.edge.tracking import unreadable
 from gitstate.errors import CorruptState
 
 
 class Tips(NamedTuple):
-    """The ids that everything is read from: HEAD's commit, the trees of the receipts and of the log."""
+    """The ids that everything is read from: HEAD's commit, the trees of the receipts and of the log, the pauses."""
 
     head: Optional[str]
     receipts: Optional[str]
     log: Optional[str]
+    pauses: tuple[
+        tuple[str, str], ...
+    ] = ()  # (ref, blob) of those that this clone knows, in the order of the refs
 
 
 def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Tips:
@@ -42,7 +45,10 @@ def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Ti
         for tracked in sorted(refs):
             if tracked.startswith(TRACKING + "/") and tracked.endswith(name):
                 trees[ref] = _union(git, objects, cache, trees[ref], refs.get(ref), tracked, refs[tracked])
-    return Tips(_head(repository, git, objects), trees[RECEIPTS], trees[LOG])
+    pauses = tuple(
+        (ref, refs[ref]) for ref in sorted(refs) if ref.startswith((f"{PAUSES}/", f"{TRACKED_PAUSES}/"))
+    )
+    return Tips(_head(repository, git, objects), trees[RECEIPTS], trees[LOG], pauses)
 
 
 def own(repository: Repository, git: Git, objects: Objects) -> None:
@@ -118,8 +124,9 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _refs(git: Git) -> dict[str, str]:
-    """The notes refs of this clone, its own and the fetched ones -> commit."""
-    listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", RECEIPTS, LOG, TRACKING)
+    """The refs for notes and pauses of this clone, its own and the fetched ones -> object."""
+    wanted = (RECEIPTS, LOG, TRACKING, PAUSES, TRACKED_PAUSES)
+    listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", *wanted)
     return {ref: oid for oid, _, ref in (line.partition(" ") for line in listed.splitlines())}
 
 
