@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from gitstate.core import validate
 from gitstate.core import workflow as workflow_module
-from gitstate.core.plan import Checks, Workflow
+from gitstate.core.budget import Budget
+from gitstate.core.plan import Checks, Workflow, account_of
+from gitstate.core.policy import TABLE
 from gitstate.core.workflow import examine
 from gitstate.errors import ConfigError, Place
 
@@ -183,8 +185,6 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config(stag={}), "'stag' is not known. Did you mean 'stages'?"),
         (config(account=None), "account must be text"),
         (config(lease="x"), "lease must be a duration"),
-        (config(retry="often"), "a number or a mapping"),
-        (config(retry=True), "a number or a mapping, not true"),
         (config(on_stale="redo"), "'ask' or 'update' or 'ignore'"),
         (config({"promt": "x"}), "'promt' is not known in stages.s. Did you mean 'prompt'?"),
         (config({"run": ""}), "stages.s.run must be text"),
@@ -224,6 +224,17 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config({"check": {"regex": [1]}}), "regex[0] must be text"),
         (config({"check": {"json_schema": "../x"}}), "segment"),
         (config({"check": {"command": {}}}), "command must be text, not a mapping"),
+        (config({"budget": 5}), "'budget' is not known in stages.s"),
+        (config(budget="much"), "budget: 'much' is no budget"),
+        (config(budget={"usd": 5}), "budget must be text, not a mapping"),
+        (config(account=7), "account must be text"),
+        (config(probe={}), "probe must be text"),
+        (config(policy=3), "policy must be a mapping"),
+        (config(policy={"timeouts": {"tries": 1}}), "no category of failures"),
+        (config(policy={"timeout/": {}}), "no category of failures"),
+        (config({"policy": {"timeout": {"tries": 0}}}), "tries: 0 would never begin"),
+        (config({"policy": {"timeout": {"try": 1}}}), "'try' is not known in stages.s.policy.timeout"),
+        (config({"policy": {"timeout": {"then": "stop"}}}), "'fail' or 'pause' or 'pause_run'"),
         (config({"evidence": "x"}), "effect: true"),
         (config({"idempotent": True}), "effect: true"),
         (config({"coordinate": "leases"}), "'coordinate' is not known in stages.s"),
@@ -241,17 +252,10 @@ def test_mistakes_are_said(data: object, words: str) -> None:
         (config({"workspace": "scratch"}), "workspace: scratch"),
         (config({"guard": "strict"}), "guard: strict"),
         (config({"guard": "warn"}), "guard: warn"),
-        (config(account="mine"), "account: mine"),
         (config(lease="10m"), "lease: 10m"),
         (config(on_stale="ignore"), "on_stale: ignore"),
-        (config(retry=3), "retry"),
-        (config(policy={"timeout": 1}), "policy"),
-        (config({"budget": 5}), "budget"),
-        (config(budget={"usd": 5}), "budget"),
         (config(coordinate="leases"), "coordinate: leases"),
         (config(rules=[]), "rules"),
-        (config(probe="true"), "probe: true"),
-        (config(notify=["true"]), "notify"),
     ],
 )
 def test_words_of_later_versions_are_refused_rather_than_ignored(data: object, what: str) -> None:
@@ -305,3 +309,35 @@ def test_any_plain_data_is_a_workflow_or_a_config_error(top: dict[str, Any], sta
         read({**config(stage), **top})
     except ConfigError as error:
         str(error).encode()
+
+
+def test_a_stage_takes_the_rows_of_the_whole_and_sets_its_own_above_them() -> None:
+    found = read(
+        config(
+            {"policy": {"timeout": {"then": "fail"}}, "account": "other"},
+            policy={"timeout": {"tries": 5}, "quota/throttle": {"base": "2s"}},
+            account="mine",
+            budget="5usd",
+        )
+    )
+    (stage,) = found.stages
+    assert stage.policy == {
+        "timeout": TABLE["timeout"]._replace(then="fail"),
+        "quota/throttle": TABLE["quota/throttle"]._replace(base=2.0),
+    }
+    assert (account_of(found, stage), account_of(found, stage._replace(account=None))) == ("other", "mine")
+    assert found.budget == Budget(usd=5.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "top", "account"),
+    [
+        ({"model": {"name": "small"}}, {"model": {"name": "big"}}, "small"),
+        ({}, {"model": {"name": "big"}}, "big"),
+        ({}, {"model": {"version": "1"}}, "default"),
+        ({}, {}, "default"),
+    ],
+)
+def test_without_an_account_calls_count_on_the_models_name(own: Any, top: Any, account: str) -> None:
+    found = read(config(own, **top))
+    assert account_of(found, found.stages[0]) == account
