@@ -1,0 +1,189 @@
+"""Reading a structured reply: what the model wrote, why it ended, and what the server itself says went wrong.
+
+One reader for all envelopes: they differ in where they put things, and agree on what these are called.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Optional
+
+from gitstate.core.unwrap import Statement, of_object, words
+from gitstate.core.waits import name_of
+
+_PIECES = 20_000  # of content that are kept; whether there is any is known long before
+_DEEP = 8
+
+_FAILED = frozenset("error errored failed failure fatal".split())
+_ENDED_OK = frozenset("success succeeded completed complete ok done finished".split())
+CONTENT_NAMES = (
+    "choices", "candidates", "content", "message", "output", "outputs", "output-text", "response", "result", "results",
+    "generated-text", "generation", "generations", "completion", "text", "answer", "delta", "output-value", "part",
+)  # fmt: skip
+_THOUGHT = re.compile(r"think|reason|thought|redacted")
+_ENDING = frozenset(
+    "finish-reason stop-reason done-reason completion-reason stop-type block-reason native-finish-reason".split()
+)
+_ENVELOPE = frozenset(
+    "error errors type status code message msg request-id id session-id user-id status-code detail details ok success"
+    " timestamp trace-id path object param title instance metadata is-error subtype provider model raw-status-code"
+    " hint reason stats usage name event retry-after error-code error-type data thread-id uuid".split()
+)
+_ENVELOPES = frozenset("choices candidates promptfeedback prompt-feedback base-resp is-error".split())
+
+
+class Reading:
+    """What a reply or a stream holds, as far as it was read."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.other = False  # content that is no text: a call of a tool, an image
+        self.endings: list[str] = []  # why it ended, as `unwrap.words` has it
+        self.refusal = ""
+        self.errors: list[Statement] = []  # that stand
+        self.weak: list[Statement] = []  # that count only where nothing better is there
+        self.ended = False
+        self.success: Optional[bool] = None  # what a structured result says
+
+    def add(self, text: str) -> None:
+        if text and len(self.text) < _PIECES:
+            self.text.append(text)
+        if text.strip():
+            self.overtaken()
+
+    def overtaken(self) -> None:
+        """What failed before does not count any more: something followed."""
+        self.weak += self.errors
+        self.errors = []
+
+    def fail(self, statement: Statement) -> None:
+        self.errors.append(statement)
+
+
+def is_envelope(data: Mapping[str, object]) -> bool:
+    """Whether an object that a command printed is its own structure, rather than JSON that a model wrote."""
+    names = {name_of(str(key)): value for key, value in data.items()}
+    if _ENVELOPES & set(names):
+        return True
+    kind = names.get("type")
+    if kind in ("result", "error") or names.get("object") in ("error", "response", "chat.completion", "batch"):
+        return True
+    if isinstance(names.get("response"), str) and ("stats" in names or "session-id" in names or "done" in names):
+        return True
+    if names.get("status") in _FAILED and ({"error", "message", "detail"} & set(names)):
+        return True
+    return bool(names.get("error") or names.get("errors")) and set(names) <= _ENVELOPE
+
+
+def read(data: Mapping[str, object], reading: Reading) -> None:
+    """Add what one object says: a whole reply, or one event of a stream."""
+    names = {name_of(str(key)): data[key] for key in sorted(data, key=str)}
+    _endings(names, reading, 0)
+    here = Reading()
+    _failures(data, names, here)
+    if not here.errors or names.get("choices") or names.get("candidates"):
+        for name in CONTENT_NAMES:
+            if name in names and not (name == "message" and isinstance(names[name], str)):
+                _content(names[name], reading, 0)
+    reading.errors += here.errors  # behind the content: an error beside it outweighs it
+
+
+def failed(data: Mapping[str, object]) -> Optional[Statement]:
+    """The failure that an object states of itself, if it does."""
+    reading = Reading()
+    _failures(data, {name_of(str(key)): value for key, value in data.items()}, reading)
+    return reading.errors[0] if reading.errors else None
+
+
+def _failures(data: Mapping[str, object], names: Mapping[str, object], reading: Reading) -> None:
+    error = names.get("error")
+    if isinstance(error, (dict, list)) and error:
+        reading.fail(of_object(dict(data) if isinstance(error, dict) else error))
+    elif isinstance(error, str) and error.strip():
+        reading.fail(of_object(dict(data)))
+    elif _states_failure(names):
+        reading.fail(of_object(dict(data)))
+
+
+def _states_failure(names: Mapping[str, object]) -> bool:
+    if names.get("is-error") is True or names.get("error") is True:
+        return True
+    if names.get("success") is False or names.get("ok") is False:
+        return True
+    kind = names.get("type")
+    if kind == "error" or names.get("object") == "error":
+        return True
+    errors = names.get("errors")
+    if isinstance(errors, dict):
+        errors = errors.get("data")
+    if isinstance(errors, list) and errors and not names.get("result"):
+        return True
+    status = names.get("status")
+    if isinstance(status, str) and words(status) in _FAILED:
+        return True
+    base = names.get("base-resp")
+    if isinstance(base, dict) and base.get("status_code") not in (0, None):
+        return True
+    return any(key.endswith("-exception") and isinstance(value, dict) for key, value in names.items())
+
+
+def _endings(names: Mapping[str, object], reading: Reading, depth: int) -> None:
+    """Why it ended, wherever that stands; what a model wrote is not looked into."""
+    status = names.get("status")
+    if isinstance(status, str) and words(status) in ("incomplete", "expired", "timeout_exceeded"):
+        reading.endings.append(words(status))
+    if names.get("truncated") is True and "stop-type" in names:
+        reading.endings.append("truncated")
+    for name, value in names.items():
+        if name in _ENDING and isinstance(value, str) and value:
+            token = words(value)
+            # "unspecified" and a null in between say nothing
+            reading.endings.append("" if "unspecified" in token else token)
+        elif name == "incomplete-details" and isinstance(value, dict) and value.get("reason"):
+            reading.endings.append(f"incomplete_{words(str(value['reason']))}")
+        elif depth < _DEEP and name not in ("content", "message", "usage", "parts", "error") or name == "message-stop":
+            _inner_endings(value, reading, depth + 1)
+        elif name == "message" and isinstance(value, dict):
+            inner = {name_of(str(key)): each for key, each in value.items() if key != "content"}
+            _endings(inner, reading, depth + 1)
+
+
+def _inner_endings(value: object, reading: Reading, depth: int) -> None:
+    for entry in value[:50] if isinstance(value, list) else [value]:
+        if isinstance(entry, dict):
+            _endings({name_of(str(key)): entry[key] for key in sorted(entry, key=str)}, reading, depth)
+
+
+def _content(value: object, reading: Reading, depth: int) -> None:
+    """The text in a value, whatever it is wrapped in; thoughts are none."""
+    if depth > _DEEP:
+        return
+    if isinstance(value, str):
+        reading.add(value)
+    elif isinstance(value, list):
+        for entry in value[:_PIECES]:
+            _content(entry, reading, depth + 1)
+    elif isinstance(value, dict):
+        _part(value, reading, depth + 1)
+
+
+def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
+    kind = part.get("type")
+    if part.get("thought") is True or (isinstance(kind, str) and _THOUGHT.search(kind)):
+        return
+    names = {name_of(str(key)): value for key, value in part.items()}
+    refusal = names.get("refusal")
+    if isinstance(refusal, str) and refusal.strip():
+        reading.refusal += refusal
+    if isinstance(names.get("error"), dict):
+        reading.fail(of_object({"error": names["error"]}))
+    found = False
+    for name in ("text", "content", "parts", "message", "delta", *CONTENT_NAMES[4:], "token"):
+        if name in names and not (name == "message" and isinstance(names[name], str)):
+            found = True
+            _content(names[name], reading, depth)
+    for name in ("tool-calls", "function-call", "tool-use", "inline-data", "audio", "embedding", "b64-json", "image"):
+        reading.other = reading.other or bool(names.get(name))
+    if not found and isinstance(kind, str) and re.search(r"call|tool|image|audio|file|document", kind):
+        reading.other = True
