@@ -109,7 +109,7 @@ def _of_http(signal: Signal, http: Http) -> Finding:
     if status is not None and status >= 300:
         said = statement or Statement(message=text, fields=fields, types=tuple(types))
         if not statement and text:
-            said += unwrap.of_text(text)
+            said += unwrap.of_text(speech.error_page(text) or text)
         return _place(signal, said, status)
     if statement is not None:
         return _place(signal, statement, None)
@@ -132,7 +132,7 @@ def _body(http: Http) -> tuple[Optional[Statement], Optional[Reading], str]:
             found = stream.lines(body) if body.lstrip().startswith("{") else None
             if found and len(found) > 1:
                 return None, stream.of_lines(found), ""
-            return None, None, speech.error_page(body) or body
+            return None, None, body
         body = parsed
     if isinstance(body, list):
         return _batch(body, http)
@@ -481,7 +481,7 @@ def _category(signal: Signal, statement: Statement, status: Optional[int]) -> tu
     vague = next((rule for rule in found if rule.weak == "weak-family"), None)
     said = _by_message(signal, statement, advice=family is None)
     # A word that providers use for every limit yields to what the message says.
-    if said is not None and not (family and said.category in ("unknown", "planning_error")):
+    if said is not None and said.category != "unknown" and not (family and said.category == "planning_error"):
         return said.category, said.kind, said.id
     for rule in (family, vague):
         if rule is not None:

@@ -130,9 +130,10 @@ def _states_failure(names: Mapping[str, object]) -> bool:
 
 def _endings(names: Mapping[str, object], reading: Reading, depth: int) -> None:
     """Why it ended, wherever that stands; what a model wrote is not looked into."""
-    status = names.get("status")
-    if isinstance(status, str) and words(status) in ("incomplete", "expired", "timeout_exceeded"):
-        reading.endings.append(words(status))
+    for name in ("status", "state"):
+        status = names.get(name)
+        if isinstance(status, str) and re.search(r"incomplete$|expired$|timeout_exceeded$", words(status)):
+            reading.endings.append(words(status))
     if names.get("truncated") is True and "stop-type" in names:
         reading.endings.append("truncated")
     for name, value in names.items():

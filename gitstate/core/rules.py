@@ -104,14 +104,14 @@ TOKENS: tuple[Rule, ...] = (
     ),
     _token(
         "auth",
-        r"api_key|authenticat|authoriz|(?:^|_)auth(?:_|$)|access_denied|credential|expired_token|token_expired"
+        r"api_key|authenticat|authoriz|(?:^|_)auth(?:_|$)|credential|expired_token|token_expired"
         r"|token_(?:revoked|invalid|reused)|invalid_(?:token|signature|grant)|unrecognized_client|signature_does_not"
         r"|oauth|login_required|account_(?:deactivated|disabled|suspended)|unsupported_country|service_disabled"
         r"|not_logged_in|subscription_not_found",
         "phase_error",
         "auth",
     ),
-    _token("permission", r"permission|forbidden|not_allowed", "phase_error", "auth", "family"),
+    _token("permission", r"permission|forbidden|not_allowed|access_denied", "phase_error", "auth", "family"),
     _token("turns", r"max_turns|turn_limit|max_iterations|turn_limited", "validation", "truncated"),
     _token(
         "unavailable", r"unavailable|^service_unavailable", "quota", "capacity", "family"
@@ -205,7 +205,7 @@ MESSAGES: tuple[Rule, ...] = (
         "billing",
         r"insufficient (?:\w+ ){0,2}(?:credits?|balance|funds?|quota)|(?:credits?|balance|funds?|wallet)\b[^.\n]{0,25}? (?:is |are |has |have )?"
         r"(?:too low|insufficient|exhausted|depleted|run out|used up|empty|negative|expired|not enough|below)"
-        r"|(?:out of|ran out of|run out of|no (?:more )?|not enough|used (?:up )?all (?:available |of )?(?:your |its |the )?|any )"
+        r"|(?:out of|no(?: more)?|not enough|used (?:up )?all(?: available| of)?(?: your| its| the)?|any) "
         r"(?:remaining |available |prepaid |api |extra )?(?:credits?|balance|funds|money|extra usage)"
         r"|0 credits (?:remaining|left)|(?:requires?|need|must|exceeds? your) (?:\w+ ){0,2}(?:more )?credits"
         r"|payment (?:is )?(?:required|failed|declined|method|overdue|past due|due)|valid payment|invoice"
@@ -274,7 +274,7 @@ OTHERS: tuple[Rule, ...] = (
         "usage",
         r"(?:unknown|unrecogni[sz]ed|unexpected|invalid|no such|ambiguous|unsupported|missing|conflicting) (?:\w+ )?(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|keyword argument)\b"
         r"|(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)|flag provided but not defined|arguments are required|invalid value for|the argument [^\n]{0,60}cannot be used|^usage:|try ['`\"]?[\w -]+--help|cannot be used with|must be (?:a|an|one of)\b"
-        r"|invalid (?:settings|config\w*|json|schema|request|type)|(?:config\w*|settings)\b[^.\n]{0,40}(?:invalid|malformed|error|could not be (?:parsed|read))|is not supported (?:with|by|for) (?:this|the)|unsupported (?:parameter|value)|malformed|bad request|option [^\n]{0,40} not recogni[sz]ed|illegal option",
+        r"|invalid (?:settings|config\w*|json|schema|request|type)|(?:config\w*|settings)\b[^.\n]{0,40}(?:invalid|malformed|error|could not be (?:parsed|read))|is not supported (?:with|by|for|when|in)\b|unsupported (?:parameter|value)|malformed|bad request|option [^\n]{0,40} not recogni[sz]ed|illegal option",
         "planning_error",
     ),
     _said(

@@ -24,7 +24,7 @@ _TALK = re.compile(
 )
 
 _ERROR_OPENS = re.compile(
-    r"""(?x) ^ [^\w\n]{0,4} (?:
+    r"""(?x) ^ [^\w\n#>*`|+~-]{0,4} (?:
       (?i: (?: api | fatal | http | network | server | internal | unexpected | runtime | stream | request | provider
          | gateway | upstream | model | llm | unknown | system | connection | execution | validation | client )? \s?
          error (?: \s code )? \s* (?: \( \d+ \) )? \s* [:(\[–—] \s* \S )
@@ -122,7 +122,7 @@ def _announces(line: str) -> bool:
     """Whether a line announces a limit or a lack, to the one who made the call or in a few words."""
     line = line.strip().strip("[]")
     sentence = re.split(r"(?<=[.!])\s|\s[·∙•|]\s", line, maxsplit=1)[0]
-    if " " not in line or len(sentence) > 220 or is_explained(sentence):
+    if " " not in line or line[:1] in "{[<" or len(sentence) > 220 or is_explained(sentence):
         return False
     said = rules.cause(sentence)
     match = next((m for rule in rules.ANNOUNCED if (m := rule.pattern.search(said))), None)

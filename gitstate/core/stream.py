@@ -24,7 +24,7 @@ _ASIDE = frozenset(
 _DONE = re.compile(
     r"(?:^|_)(?:done|completed?|result|message_stop|message_end|stream_end|end_of_stream|finish(?:ed)?|end|succeeded)$"
 )
-_DELTA_DONE = re.compile(r"output_text|content_part|content_block|output_item|_delta|item_|reasoning|step_|text_")
+_DELTA_DONE = re.compile(r"output_text|content_part|content_block|output_item|_delta|item_|reasoning|text_|arguments")
 _FAILED = re.compile(r"(?:^|_)(?:error|failed|failure|exception|expired)$")
 
 
@@ -203,7 +203,7 @@ def _inner(names: Mapping[str, object]) -> Mapping[str, object]:
 
 def _other(data: Mapping[str, object], names: Mapping[str, object], kind: str, reading: Reading) -> None:
     whole = _inner(names) if kind.startswith("response_") else data
-    is_end = bool(_DONE.search(kind)) and not _DELTA_DONE.search(kind)
+    is_end = bool(_DONE.search(kind)) and not _DELTA_DONE.search(kind) and "step_" not in kind
     is_end = is_end or names.get("done") is True or "message-stop" in names or names.get("is-finished") is True
     statement = reply.failed(whole)
     if statement is not None:

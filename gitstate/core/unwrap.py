@@ -25,7 +25,7 @@ _CODE = frozenset(
     "code reason error-code errorcode error-type error-types subtype error-subtype kind rate-limit-type limit-type"
     " representative-claim incident-type reason-code error error-kind block-reason rejected-reason".split()
 )
-_TYPE = frozenset("type name --type status state amzn-errortype error-name class".split())
+_TYPE = frozenset("type name -type status state amzn-errortype error-name class".split())
 _STATUS = frozenset(
     "code status status-code statuscode http-status http-code error-status api-error-status raw-status-code"
     " http-status-code error-code errorcode upstream-status".split()
