@@ -47,7 +47,9 @@ def classify(signal: Signal, own_rules: Sequence[OwnRule] = (), secrets: Iterabl
     if finding is None and own_rules:
         finding = _by_own(signal, own_rules)
     if finding is None:
-        finding = _of_http(signal, signal.http) if signal.http else _of_cli(signal, signal.cli or Cli(None, "", ""))
+        finding = (
+            _of_http(signal, signal.http) if signal.http else _of_cli(signal, signal.cli or Cli(None, "", ""))
+        )
     return _verdict(signal, finding, secrets)
 
 
@@ -62,7 +64,9 @@ def _stopped(signal: Signal) -> Optional[Finding]:
     if signal.stopped_by not in by:
         return None
     said = signal.cli.stderr if signal.cli else ""
-    return Finding(*by[signal.stopped_by], f"stopped.{signal.stopped_by}", Statement(message=said[-_EXCERPT:]))
+    return Finding(
+        *by[signal.stopped_by], f"stopped.{signal.stopped_by}", Statement(message=said[-_EXCERPT:])
+    )
 
 
 def _by_own(signal: Signal, own_rules: Sequence[OwnRule]) -> Optional[Finding]:
@@ -71,7 +75,9 @@ def _by_own(signal: Signal, own_rules: Sequence[OwnRule]) -> Optional[Finding]:
         body = http.body if isinstance(http.body, str) else None
         said = unwrap.of_text(body[: speech.HEAD]) if body is not None else unwrap.of_object(http.body)
     else:
-        said = unwrap.of_text(speech.plain((cli.stderr or cli.stdout)[-speech.TAIL :])) if cli else Statement()
+        said = (
+            unwrap.of_text(speech.plain((cli.stderr or cli.stdout)[-speech.TAIL :])) if cli else Statement()
+        )
     seen = Seen(
         exit=cli.exit if cli else None,
         status=http.status if http else said.status,
@@ -98,67 +104,74 @@ def _by_own(signal: Signal, own_rules: Sequence[OwnRule]) -> Optional[Finding]:
 
 
 def _of_http(signal: Signal, http: Http) -> Finding:
-    statement, reading, text = _body(http)
     fields = {waits.name_of(name): value for name, value in http.headers.items()}
     types = [unwrap.words(http.headers[name]) for name in sorted(http.headers) if name.endswith("errortype")]
-    status = http.status
-    if statement is not None:
-        statement = statement._replace(fields={**statement.fields, **fields}, types=(*statement.types, *types))
-    if status is None and statement is None and reading is None:
-        return Finding("unknown", "", "http.no-reply", Statement(message=text))
-    if status is not None and status >= 300:
-        said = statement or Statement(message=text, fields=fields, types=tuple(types))
-        if not statement and text:
-            said += unwrap.of_text(speech.error_page(text) or text)
-        return _place(signal, said, status)
-    if statement is not None:
-        return _place(signal, statement, None)
-    if reading is not None:
-        found = _of_reading(signal, reading)
-        if found.category == "quota":  # the headers may say when
-            found = _place(signal, found.statement._replace(fields={**fields, **found.statement.fields}), None)
-        return found
-    return _of_content(signal, text)
+    beside = Statement(fields=fields, types=tuple(types))
+    if http.status is not None and http.status >= 300:
+        return _place(signal, beside + _refused(http.body), http.status)
+    reading, text = _body(http)
+    if http.status is None and reading is None:
+        return Finding("unknown", "", "http.no-reply", Statement(message=text[-_ROOM:]))
+    if reading is None:
+        if text.lstrip()[:1] in ("{", "[") and "json" in http.headers.get("content-type", ""):
+            return Finding("unknown", "", "http.broken-body", Statement(message=text[-_EXCERPT:]))
+        return _of_content(signal, text)
+    if reading.errors:
+        reading.errors[-1] = beside + reading.errors[-1]
+    found = _of_reading(signal, reading)
+    if found.category == "quota" and not found.wait:  # the headers may say when
+        found = _place(signal, beside + found.statement, None)
+    return found
 
 
-def _body(http: Http) -> tuple[Optional[Statement], Optional[Reading], str]:
-    """A body as an error statement, as a reading of content, or as plain text."""
+def _refused(body: object) -> Statement:
+    """What the body of a reply says whose status is an error's."""
+    if not isinstance(body, str):
+        return Statement() if body is None else unwrap.of_object(body)
+    parsed = stream.parse(body)
+    if isinstance(parsed, (dict, list)):
+        return unwrap.of_object(parsed)
+    return unwrap.of_text(speech.error_page(body) or body)
+
+
+def _body(http: Http) -> tuple[Optional[Reading], str]:
+    """A body that should hold content, read; or its plain text."""
     body = http.body
     if isinstance(body, str):
-        if "event-stream" in http.headers.get("content-type", "") or stream.is_events(body):
-            return None, stream.of_events(body), ""
         parsed = stream.parse(body)
-        if parsed is None:
+        if isinstance(parsed, (dict, list)):
+            body = parsed
+        elif "event-stream" in http.headers.get("content-type", "") or stream.is_events(body):
+            return stream.of_events(body), ""
+        else:
             found = stream.lines(body) if body.lstrip().startswith("{") else None
-            if found and len(found) > 1:
-                return None, stream.of_lines(found), ""
-            return None, None, body
-        body = parsed
+            return (stream.of_lines(found), "") if found and len(found) > 1 else (None, body)
     if isinstance(body, list):
-        return _batch(body, http)
+        return _pieces(body), ""
     if not isinstance(body, dict):
-        return None, None, "" if body is None else str(body)
-    return _object(body, http)
+        return None, "" if body is None else str(body)
+    return _object(body)
 
 
-def _batch(body: list[object], http: Http) -> tuple[Optional[Statement], Optional[Reading], str]:
-    """A list: the pieces of one reply, or an error in a list of one."""
-    objects = [each for each in body if isinstance(each, dict)]
-    if http.status is not None and http.status >= 300:
-        return unwrap.of_object(body), None, ""
+def _pieces(body: list[object]) -> Reading:
+    """A list: the pieces of one reply."""
     reading = Reading()
-    for each in objects:
-        reply.read(each, reading)
-    if not objects and body:
-        reading.other = True
+    for each in body:
+        if isinstance(each, dict):
+            reply.read(each, reading)
+        else:
+            reading.other = True
     reading.ended = True
-    return None, reading, ""
+    return reading
 
 
-def _object(body: Mapping[str, object], http: Http) -> tuple[Optional[Statement], Optional[Reading], str]:
-    if http.status is not None and http.status >= 300:
-        return unwrap.of_object(dict(body)), None, ""
+def _object(body: Mapping[str, object]) -> tuple[Optional[Reading], str]:
     inner = _line(body)
+    if inner is not None and inner.status is not None and inner.status >= 300:
+        reading = Reading()
+        reading.fail(Statement(status=inner.status) + _refused(inner.body))
+        reading.ended = True
+        return reading, ""
     if inner is not None:
         return _body(inner)
     reading = Reading()
@@ -166,7 +179,7 @@ def _object(body: Mapping[str, object], http: Http) -> tuple[Optional[Statement]
     reading.ended = True
     if body and not reading.text and not reading.errors and not _has_envelope(body):
         reading.other = True  # an answer in a form of its own
-    return None, reading, ""
+    return reading, ""
 
 
 def _has_envelope(body: Mapping[str, object]) -> bool:
@@ -250,7 +263,9 @@ def _of_cli(signal: Signal, cli: Cli) -> Finding:
     if cli.missing and cli.exit == 0:
         spoken = _better(signal, (), cli.stderr)
         numbers = ", ".join(map(str, cli.missing[:20]))
-        return spoken or Finding("validation", "empty", "output.missing", Statement(message=f"output {numbers}"))
+        return spoken or Finding(
+            "validation", "empty", "output.missing", Statement(message=f"output {numbers}")
+        )
     stdout = cli.stdout
     reading = _structure(cli)
     if isinstance(reading, Http):
@@ -269,9 +284,9 @@ def _of_cli(signal: Signal, cli: Cli) -> Finding:
 
 def _structure(cli: Cli) -> Optional[Reading | Http]:
     """What a command printed as its own structure; None if it printed plain text, or an answer that is JSON."""
-    text = cli.stdout
     if cli.filed and cli.exit == 0:
         return None
+    text = speech.without_talk(cli.stdout)
     start = text[:200].lstrip("\ufeff \t\r\n")
     if start.startswith("HTTP/"):
         return _raw_reply(text)
@@ -281,9 +296,9 @@ def _structure(cli: Cli) -> Optional[Reading | Http]:
             if any(reply.is_envelope(each) for each in value):
                 return stream.of_lines(value)
         if isinstance(value, dict):
-            if cli.exit == 0 and not reply.is_envelope(value):
-                return None
-            return _one(value)
+            return (
+                _one(value) if reply.is_envelope(value) or (cli.exit != 0 and reply.is_bare(value)) else None
+            )
         if value is not None:
             return None
     if start.startswith(("event:", "data:", ": ")) and stream.is_events(text):
@@ -374,9 +389,11 @@ def _ended_badly(signal: Signal, cli: Cli, no_content: bool) -> Finding:
     found = None
     if not no_content:
         text = cli.stdout
-        said = speech.notice(text) or speech.last_notice(text)
+        said = speech.notice(text) or speech.last_notice(text) or speech.only_words(text)
         found = _from_words(signal, speech.Spoken(said, False, True), cli) if said else None
-        trace = speech.last_words(text) if "Traceback (most recent call last):" in text[-speech.TAIL :] else None
+        trace = (
+            speech.last_words(text) if "Traceback (most recent call last):" in text[-speech.TAIL :] else None
+        )
         if trace and trace.traceback:
             found = _from_words(signal, trace, cli)
         if found is None or found.category == "unknown":
@@ -421,10 +438,18 @@ def _from_words(signal: Signal, spoken: speech.Spoken, cli: Optional[Cli]) -> Op
         return Finding("phase_error", "crash", rules.CRASH.id, statement)
     if spoken.traceback and not _is_providers(statement, text):
         return Finding("phase_error", "crash", "words.traceback", statement)
-    if cli is not None and cli.exit in (126, 127) and re.search(r"(?i)not found|no such file|not recognized", text):
+    if (
+        cli is not None
+        and cli.exit in (126, 127)
+        and re.search(r"(?i)not found|no such file|not recognized", text)
+    ):
         return Finding("phase_error", "not_found", "exit.not-found", statement)
     found = _place(signal, statement, None)
-    if found.category == "unknown" and rules.CRASH.pattern.search(text) and not rules.CONNECTION.pattern.search(text):
+    if (
+        found.category == "unknown"
+        and rules.CRASH.pattern.search(text)
+        and not rules.CONNECTION.pattern.search(text)
+    ):
         return Finding("phase_error", "crash", rules.CRASH.id, statement)
     return found
 
@@ -448,9 +473,7 @@ def _is_providers(statement: Statement, text: str) -> bool:
 
 def _place(signal: Signal, statement: Statement, status: Optional[int]) -> Finding:
     """The category and kind of a statement; `status` is that of the reply, where there is one."""
-    wait = waits.find(
-        statement.fields, statement.message, signal.now, signal.zone, _bucket(statement)
-    )
+    wait = waits.find(statement.fields, statement.message, signal.now, signal.zone, _bucket(statement))
     category, kind, rule = _category(signal, statement, status)
     if category == "quota":
         kind, rule = _quota(signal, statement, kind, rule, wait)
@@ -478,14 +501,23 @@ def _category(signal: Signal, statement: Statement, status: Optional[int]) -> tu
     if strong is not None:
         return strong.category, strong.kind, strong.id
     family = next((rule for rule in found if rule.weak == "family"), None)
-    vague = next((rule for rule in found if rule.weak == "weak-family"), None)
+    vague = next((rule for rule in found if rule.weak == "vague"), None)
     said = _by_message(signal, statement, advice=family is None)
     # A word that providers use for every limit yields to what the message says.
-    if said is not None and said.category != "unknown" and not (family and said.category == "planning_error"):
+    if (
+        said is not None
+        and said is not rules.QUOTA_WORD
+        and said.category != "unknown"
+        and not (family and said.category == "planning_error")
+    ):
         return said.category, said.kind, said.id
+    if vague is not None and 402 in (status, statement.status) and said in (None, rules.QUOTA_WORD):
+        return "quota", "billing", "status.402"
     for rule in (family, vague):
         if rule is not None:
             return rule.category, rule.kind, rule.id
+    if said is rules.QUOTA_WORD and 402 not in (status, statement.status):
+        return said.category, said.kind, said.id
     inner = statement.status if statement.status not in (None, 500) else None
     for number in (inner, status, statement.status):
         if number in rules.STATUSES:
@@ -493,6 +525,8 @@ def _category(signal: Signal, statement: Statement, status: Optional[int]) -> tu
     generic = next((rule for rule in found if rule.weak == "generic"), None)
     if generic is not None and not (status or statement.status):
         return generic.category, generic.kind, generic.id
+    if said is not None:
+        return said.category, said.kind, said.id
     return "unknown", "", f"status.{status}" if status else "unplaced"
 
 
@@ -513,27 +547,25 @@ def _tool(signal: Signal) -> str:
     return signal.cli.tool.lower() if signal.cli else ""
 
 
-def _quota(
-    signal: Signal, statement: Statement, kind: str, rule: str, wait: Wait
-) -> tuple[str, str]:
+def _quota(signal: Signal, statement: Statement, kind: str, rule: str, wait: Wait) -> tuple[str, str]:
     """Which quota: of several limits that are named, the longest period decides."""
     said = rules.cause(f"{statement.message}\n{statement.hints}")
     tokens = " ".join((*statement.codes, *statement.types, unwrap.words(statement.hints)))
-    zero = next(each for each in rules.MESSAGES if each.id == "words.zero")
-    if zero.pattern.search(f"{said}\n{statement.hints}"):
-        return "billing", zero.id
+    if rules.ZERO.pattern.search(said):
+        return "billing", rules.ZERO.id
     returns = wait.clock or (wait.until is not None and wait.source in ("resets-at", "text"))
     if kind == "billing":
         # A cap on spending that says when access returns is a window.
-        if (returns or (wait and wait.source == "text")) and re.search(r"(?i)spend|budget|cap\b|limit|extra.usage", f"{said} {tokens}"):
+        if (returns or (wait and wait.source == "text")) and re.search(
+            r"(?i)spend|budget|cap\b|limit|extra.usage", f"{said} {tokens}"
+        ):
             return "window", "quota.cap-that-returns"
         return kind, rule
     if kind != "throttle":
         return kind, rule
     limits = waits.exhausted_names(statement.fields, signal.now)
-    window = next(each for each in rules.MESSAGES if each.id == "words.window")
-    named = next(each for each in rules.TOKENS if each.id == "token.window")
-    if window.pattern.search(said) or named.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
+    named = next(rule for rule in rules.TOKENS if rule.id == "token.window")
+    if rules.WINDOW.pattern.search(said) or named.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
         return "window", "quota.named-period"
     if wait.length(signal.now) >= _HOUR:
         return "window", "quota.long-wait"

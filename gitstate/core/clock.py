@@ -42,13 +42,12 @@ _ZONE = (
 )
 _JOIN = r"(?:,?\s*(?:at|on|@|by|around|[T,])?\s*)"
 # A date then a time, a time then a date, one of them alone; a zone behind the time or behind all.
-_MOMENT = re.compile(
-    rf"(?:(?:(?P<first>{_DATE}),?{_JOIN})?(?P<time>{_TIME})(?:\s*{_ZONE})?)", re.IGNORECASE
-)
+_MOMENT = re.compile(rf"(?:(?:(?P<first>{_DATE}),?{_JOIN})?(?P<time>{_TIME})(?:\s*{_ZONE})?)", re.IGNORECASE)
 _BEHIND = re.compile(rf"{_JOIN}(?:{_DATE})(?:\s*{_ZONE})?", re.IGNORECASE)
 _DATE_ALONE = re.compile(rf"(?:{_DATE})(?:\s*{_ZONE})?", re.IGNORECASE)
 _STAMP = re.compile(
-    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?(?![\d:])", re.IGNORECASE
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?(?![\d:])",
+    re.IGNORECASE,
 )
 _SAID = re.compile(
     r"""(?ix) \b(?: resets? | resetting | try \s again | retry | available | unavailable | regain\w* | access | until
@@ -110,7 +109,11 @@ def _read(text: str, now: Optional[datetime], zone: Optional[tzinfo]) -> Optiona
     stamp = _STAMP.match(text)
     if stamp:
         rest = re.match(rf"\s*{_ZONE}", text[stamp.end() :], re.IGNORECASE)
-        named = _zone_of(rest["zone"]) if rest and not re.search(r"(?:Z|UTC|GMT|[+-]\d\d:?\d\d)$", stamp[0]) else zone
+        named = (
+            _zone_of(rest["zone"])
+            if rest and not re.search(r"(?:Z|UTC|GMT|[+-]\d\d:?\d\d)$", stamp[0])
+            else zone
+        )
         return Clock(_ahead(iso(re.sub(r"(?i)\s?(utc|gmt)$", "Z", stamp[0]), named), now))
     clock = _MOMENT.match(text)
     if clock:
@@ -197,7 +200,9 @@ def _next(
 def _days(when: _When, today: date) -> list[Optional[date]]:
     """The days around `today` that a date without a year may mean."""
     if when.month is not None:
-        return [_day(today.year + years, when.month, when.day) for years in range(-1, 9)]  # to the next 29 February
+        return [
+            _day(today.year + years, when.month, when.day) for years in range(-1, 9)
+        ]  # to the next 29 February
     if when.ahead is not None:
         return [today + timedelta(days=when.ahead)]
     around = [today + timedelta(days=days) for days in range(-1, 9)]

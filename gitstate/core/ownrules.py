@@ -38,7 +38,9 @@ class Seen(NamedTuple):
 
 def own(rules: Sequence[OwnRule], seen: Seen) -> Optional[OwnRule]:
     """The first of `rules` that fits."""
-    return next((rule for rule in rules if all(_holds(name, wanted, seen) for name, wanted in rule.when)), None)
+    return next(
+        (rule for rule in rules if all(_holds(name, wanted, seen) for name, wanted in rule.when)), None
+    )
 
 
 def _holds(name: str, wanted: tuple[Union[int, str], ...], seen: Seen) -> bool:

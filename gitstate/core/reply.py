@@ -67,13 +67,25 @@ def is_envelope(data: Mapping[str, object]) -> bool:
     if _ENVELOPES & set(names):
         return True
     kind = names.get("type")
-    if kind in ("result", "error") or names.get("object") in ("error", "response", "chat.completion", "batch"):
+    if kind in ("result", "error") or names.get("object") in (
+        "error",
+        "response",
+        "chat.completion",
+        "batch",
+    ):
         return True
-    if isinstance(names.get("response"), str) and ("stats" in names or "session-id" in names or "done" in names):
+    if isinstance(names.get("response"), str) and (
+        "stats" in names or "session-id" in names or "done" in names
+    ):
         return True
     if names.get("status") in _FAILED and ({"error", "message", "detail"} & set(names)):
         return True
     return bool(names.get("error") or names.get("errors")) and set(names) <= _ENVELOPE
+
+
+def is_bare(data: Mapping[str, object]) -> bool:
+    """Whether an object holds nothing but what replies hold around an answer."""
+    return {name_of(str(key)) for key in data} <= _ENVELOPE
 
 
 def read(data: Mapping[str, object], reading: Reading) -> None:
@@ -98,6 +110,8 @@ def failed(data: Mapping[str, object]) -> Optional[Statement]:
 
 def _failures(data: Mapping[str, object], names: Mapping[str, object], reading: Reading) -> None:
     error = names.get("error")
+    if isinstance(error, dict) and not any(error.values()):
+        error = None  # an object of nulls is the shape of success, too
     if isinstance(error, (dict, list)) and error:
         reading.fail(of_object(dict(data) if isinstance(error, dict) else error))
     elif isinstance(error, str) and error.strip():
@@ -143,7 +157,11 @@ def _endings(names: Mapping[str, object], reading: Reading, depth: int) -> None:
             reading.endings.append("" if "unspecified" in token else token)
         elif name == "incomplete-details" and isinstance(value, dict) and value.get("reason"):
             reading.endings.append(f"incomplete_{words(str(value['reason']))}")
-        elif depth < _DEEP and name not in ("content", "message", "usage", "parts", "error") or name == "message-stop":
+        elif (
+            depth < _DEEP
+            and name not in ("content", "message", "usage", "parts", "error")
+            or name == "message-stop"
+        ):
             _inner_endings(value, reading, depth + 1)
         elif name == "message" and isinstance(value, dict):
             inner = {name_of(str(key)): each for key, each in value.items() if key != "content"}
@@ -180,11 +198,20 @@ def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
     if isinstance(names.get("error"), dict):
         reading.fail(of_object({"error": names["error"]}))
     found = False
-    for name in ("text", "content", "parts", "message", "delta", *CONTENT_NAMES[4:], "token"):
+    for name in ("text", "content", "parts", "token", *CONTENT_NAMES):
         if name in names and not (name == "message" and isinstance(names[name], str)):
             found = True
             _content(names[name], reading, depth)
-    for name in ("tool-calls", "function-call", "tool-use", "inline-data", "audio", "embedding", "b64-json", "image"):
+    for name in (
+        "tool-calls",
+        "function-call",
+        "tool-use",
+        "inline-data",
+        "audio",
+        "embedding",
+        "b64-json",
+        "image",
+    ):
         reading.other = reading.other or bool(names.get(name))
     if not found and isinstance(kind, str) and re.search(r"call|tool|image|audio|file|document", kind):
         reading.other = True

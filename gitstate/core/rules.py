@@ -1,8 +1,8 @@
 """The rules by which a failure is recognised, as data: each has an id, which a verdict keeps.
 
-Tokens (codes, types, reasons, reasons of ending) are matched in the form of `unwrap.words`; messages in plain
-words, after offers and advice were taken out of them. The first rule that matches decides; so what is more
-specific stands first. Nothing else in gitstate recognises an error.
+Tokens (codes, types, reasons, endings) are matched in the form of `unwrap.words`; messages in plain words, after
+offers and advice were taken out of them. The first rule that matches decides, so what is more specific stands
+first. Nothing else in gitstate recognises an error.
 """
 
 from __future__ import annotations
@@ -13,326 +13,351 @@ from typing import NamedTuple, Optional
 
 
 class Rule(NamedTuple):
-    """If `pattern` is found, it is this. `weak` rules are for words that providers use for everything:
-    `family` ones name the category and leave the kind to the message, `generic` ones yield to any status."""
+    """If `pattern` is found, it is this.
+
+    `weak` rules are for words that providers use for everything: a `family` leaves the kind to the message, a
+    `vague` one also yields to words on billing, a `generic` one yields to the message and to any status.
+    """
 
     id: str
     pattern: re.Pattern[str]
     category: str
     kind: str = ""
-    weak: str = ""  # "", family, generic
+    weak: str = ""
 
 
-def _token(id: str, pattern: str, category: str, kind: str = "", weak: str = "") -> Rule:
-    return Rule(f"token.{id}", re.compile(pattern), category, kind, weak)
+def _token(id: str, category: str, kind: str, *patterns: str, weak: str = "") -> Rule:
+    return Rule(f"token.{id}", re.compile("|".join(patterns)), category, kind, weak)
 
 
 TOKENS: tuple[Rule, ...] = (
-    _token("in-flight", r"in_flight|reserved_by|budget_reserved", "quota", "throttle"),
+    _token("in-flight", "quota", "throttle", r"in_flight", r"reserved_by", r"budget_reserved"),
     _token(
-        "too-large",
-        r"context_(?:length|window|size)(?!_\w*ok)|too_(?:large|long|big)|exceeds_(?:context|budget|limit_alone)"
-        r"|(?:string|array|length)_above_max|max_context|content_length_exceeded|entity_too_large"
-        r"|input_tokens_exceeded|prompt_tokens_exceeded",
-        "validation",
-        "too_large",
+        "too-large", "validation", "too_large",
+        r"context_(?:length|window|size)", r"max_context", r"too_(?:large|long|big)", r"entity_too_large",
+        r"exceeds_(?:context|budget)", r"(?:string|array|length)_above_max", r"content_length_exceeded",
+        r"(?:input|prompt)_tokens_exceeded",
     ),
     _token(
-        "refused",
-        r"content_(?:filter|policy|moderation)|policy_violation|responsible_ai|usage_policy|cyber_policy|moderation"
-        r"|flagged|prohibited_content|(?:^|_)safety(?:_|$)|blocklist|guardrail|data_inspection|refus(?:al|ed)(?:_|$)"
-        r"|(?:^|_)recitation|(?:^|_)spii|sensitive_(?:content|words)|^sensitive$|content_blocked|unsafe_content"
-        r"|block_reason|toxic",
-        "validation",
-        "refused",
+        "refused", "validation", "refused",
+        r"content_(?:filter|policy|moderation|blocked)", r"policy_violation", r"responsible_ai", r"usage_policy",
+        r"cyber_policy", r"moderation", r"flagged", r"prohibited_content", r"(?:^|_)safety(?:_|$)", r"blocklist",
+        r"guardrail", r"data_inspection", r"refus(?:al|ed)(?:_|$)", r"(?:^|_)recitation", r"(?:^|_)spii",
+        r"sensitive_(?:content|words)", r"^sensitive$", r"unsafe_content", r"toxic",
     ),
     _token(
-        "billing",
-        r"insufficient_(?:\w+_)?(?:quota|balance|credits?|funds?)|billing|payment|credits?_(?:\w+_)?"
-        r"(?:exhaust|deplet|insufficient|limit|too_low|required|reached)|credit_balance|out_of_credits?|no_credits"
-        r"|(?:spend|spending|cost|budget|usd)_(?:\w+_)?(?:limit|cap|exceed|exhaust|reach|quota)|max_budget"
-        r"|(?:exceed|over)\w*_(?:\w+_)?(?:budget|spend)|arrear|overdue|past_due|usage_not_included"
-        r"|exceeded_current_quota|account_(?:balance|suspended_billing)|balance_(?:insufficient|too_low|exhaust)",
-        "quota",
-        "billing",
+        "billing", "quota", "billing",
+        r"insufficient_(?:\w+_)?(?:quota|balance|credits?|funds?)", r"billing", r"payment", r"credit_balance",
+        r"credits?_(?:\w+_)?(?:exhaust|deplet|insufficient|limit|too_low|required|reached)", r"out_of_credits?",
+        r"no_credits", r"(?:spend|spending|cost|budget|usd)_(?:\w+_)?(?:limit|cap|exceed|exhaust|reach|quota)",
+        r"max_budget", r"(?:exceed|over)\w*_(?:\w+_)?(?:budget|spend)", r"arrear", r"overdue", r"past_due",
+        r"usage_not_included", r"exceeded_current_quota", r"balance_(?:insufficient|too_low|exhaust)",
     ),
     _token(
-        "capacity",
-        r"overload|capacity(?!_limit_per)|not_ready|(?:server|system|engine|model|queue)_(?:is_)?(?:busy|full|loading)"
-        r"|insufficient_system_resource|resource_unavailable|no_available|unavailable_error$|model_loading|high_demand",
-        "quota",
-        "capacity",
+        "capacity", "quota", "capacity",
+        r"overload", r"capacity", r"not_ready", r"(?:server|system|engine|model|queue)_(?:is_)?(?:busy|full|loading)",
+        r"insufficient_system_resource", r"resource_unavailable", r"no_available", r"unavailable_error$", r"high_demand",
     ),
     _token(
-        "window",
-        r"usage_limit|quota_exhausted|(?:session|hour|hourly|day|daily|week|weekly|month|monthly|year|yearly|5h|7d|24h)"
-        r"_(?:\w+_)?(?:limit|quota|cap|rate)|(?:five|5)_hour|(?:seven|7)_day|(?:per|by)_(?:hour|day|week|month)"
-        r"|(?:^|_)(?:rpd|tpd|rph|tph)(?:_|$)|daily|weekly|monthly",
-        "quota",
-        "window",
+        "window", "quota", "window",
+        r"usage_limit", r"quota_exhausted", r"(?:five|5)_hour", r"(?:seven|7)_day", r"(?:per|by)_(?:hour|day|week|month)",
+        r"(?:session|hour|hourly|day|week|month|year|yearly|5h|7d|24h)_(?:\w+_)?(?:limit|quota|cap|rate)",
+        r"(?:^|_)(?:rpd|tpd|rph|tph)(?:_|$)", r"daily", r"weekly", r"monthly",
     ),
-    _token("slow-down", r"slow_down|too_quickly|concurren\w*_(?:limit|request)|concurrency", "quota", "throttle"),
+    _token("slow-down", "quota", "throttle", r"slow_down", r"too_quickly", r"concurrency", r"concurrent_(?:limit|request)"),
     _token(
-        "rate",
-        r"rate_?limit_(?:exceeded|reached)|throttl|request_limit|rate_?limited|rate_exceeded|retryable_quota"
-        r"|token_limit_exceeded|tokens_limit_reached|enqueued|(?:^|_)rate_?quota|limit_exceeded_exception"
-        r"|service_quota_exceeded",
-        "quota",
-        "throttle",
-        "family",
+        "rate", "quota", "throttle",
+        r"rate_?limit_(?:exceeded|reached)", r"rate_?limited", r"rate_exceeded", r"throttl", r"request_limit",
+        r"retryable_quota", r"token_limit_exceeded", r"tokens_limit_reached", r"enqueued", r"(?:^|_)rate_?quota",
+        r"limit_exceeded_exception", r"service_quota_exceeded",
+        weak="family",
     ),
     _token(
-        "rate-word",
-        r"rate_?limit|too_many_requests|resource_?exhausted|quota|(?:^|_)limit_(?:exceeded|reached)|limit_exceeded$"
-        r"|^tokens$|^requests$|^rejected$",
-        "quota",
-        "throttle",
-        "weak-family",
+        "rate-word", "quota", "throttle",
+        r"rate_?limit", r"too_many_requests", r"resource_?exhausted", r"quota", r"(?:^|_)limit_(?:exceeded|reached)",
+        r"limit_exceeded$", r"^tokens$", r"^requests$", r"^rejected$",
+        weak="vague",
     ),
     _token(
-        "timeout",
-        r"time_?d?_?out(?!_ms)|deadline_exceeded|batch_expired|timeout_exceeded|job_state_expired|batch_state_expired",
-        "timeout",
-        "wall",
+        "timeout", "timeout", "wall",
+        r"time_?d?_?out(?!_ms)", r"deadline_exceeded", r"batch_expired", r"(?:job|batch)_state_expired",
     ),
     _token(
-        "not-found",
-        r"not_found|does_not_exist|no_such_(?:model|deployment|key|file)|unknown_model|model_decommissioned"
-        r"|model_(?:not_supported_by_account|not_available|removed|deprecated)|deployment_not|nonexistent",
-        "phase_error",
-        "not_found",
+        "not-found", "phase_error", "not_found",
+        r"not_found", r"does_not_exist", r"no_such_(?:model|deployment|key|file)", r"unknown_model", r"nonexistent",
+        r"model_(?:decommissioned|not_available|removed|deprecated)",
     ),
     _token(
-        "auth",
-        r"api_key|authenticat|authoriz|(?:^|_)auth(?:_|$)|credential|expired_token|token_expired"
-        r"|token_(?:revoked|invalid|reused)|invalid_(?:token|signature|grant)|unrecognized_client|signature_does_not"
-        r"|oauth|login_required|account_(?:deactivated|disabled|suspended)|unsupported_country|service_disabled"
-        r"|not_logged_in|subscription_not_found",
-        "phase_error",
-        "auth",
-    ),
-    _token("permission", r"permission|forbidden|not_allowed|access_denied", "phase_error", "auth", "family"),
-    _token("turns", r"max_turns|turn_limit|max_iterations|turn_limited", "validation", "truncated"),
-    _token(
-        "unavailable", r"unavailable|^service_unavailable", "quota", "capacity", "family"
+        "auth", "phase_error", "auth",
+        r"api_key", r"authenticat", r"authoriz", r"(?:^|_)auth(?:_|$)", r"credential", r"oauth", r"login_required",
+        r"not_logged_in", r"expired_token", r"token_(?:expired|revoked|invalid|reused)", r"unrecognized_client",
+        r"invalid_(?:token|signature|grant)", r"signature_does_not", r"account_(?:deactivated|disabled|suspended)",
+        r"unsupported_country", r"service_disabled", r"restricted",
     ),
     _token(
-        "planning",
-        r"unsupported_(?:parameter|value|model|media|file|content|field)|unknown_(?:parameter|field|option|argument)"
-        r"|missing_(?:required|parameter)|invalid_(?:type|value|json|parameter|schema|function|image|tool|url|base64)"
-        r"|config_error|fatal_(?:config|input)|input_error|usage_error|malformed|parse_error|param_error"
-        r"|invalid_parameter|unprocessable",
-        "planning_error",
+        "permission", "phase_error", "auth", r"permission", r"forbidden", r"not_allowed", r"access_denied", weak="family"
     ),
-    _token("connection", r"connect(?:ion)?_(?:error|reset|refused|closed|aborted)|(?:^|_)connection", "unknown"),
+    _token("turns", "validation", "truncated", r"max_turns", r"turn_limit", r"max_iterations"),
+    _token("unavailable", "quota", "capacity", r"unavailable", weak="family"),
     _token(
-        "request",
-        r"invalid_request|invalid_argument|failed_precondition|bad_request|validation(?:_error|_exception)?$"
-        r"|unprocessable_entity|out_of_range|input_validation",
-        "planning_error",
-        "",
-        "generic",
+        "planning", "planning_error", "",
+        r"unsupported_(?:parameter|value|model|media|file|content|field)", r"missing_(?:required|parameter)",
+        r"unknown_(?:parameter|field|option|argument)", r"config_error", r"fatal_(?:config|input)", r"input_error",
+        r"invalid_(?:type|value|json|parameter|schema|function|image|tool|url|base64)", r"usage_error", r"malformed",
+        r"parse_error", r"param_error",
+    ),
+    _token("connection", "unknown", "", r"(?:^|_)connect(?:ion)?_(?:error|reset|refused|closed|aborted)"),
+    _token(
+        "request", "planning_error", "",
+        r"invalid_request", r"invalid_argument", r"failed_precondition", r"bad_request", r"unprocessable",
+        r"validation(?:_error|_exception)?$", r"out_of_range", r"input_validation",
+        weak="generic",
     ),
     _token(
-        "server",
-        r"api_error|server_error|internal|unknown|bad_gateway|upstream|model_error|model_stream_error|server_exception"
-        r"|service_error",
-        "unknown",
-        "",
-        "generic",
+        "server", "unknown", "",
+        r"api_error", r"server_error", r"internal", r"unknown", r"bad_gateway", r"upstream", r"model_(?:stream_)?error",
+        r"service_error",
+        weak="generic",
     ),
 )  # fmt: skip
 
+
+def _ending(id: str, category: str, kind: str, *patterns: str) -> Rule:
+    return Rule(f"ending.{id}", re.compile("|".join(patterns)), category, kind)
+
+
 # Why a provider says that it ended; anything else is a stop.
 ENDINGS: tuple[Rule, ...] = (
-    Rule("ending.capacity", re.compile(r"insufficient_system_resource|overload"), "quota", "capacity"),
-    Rule(
-        "ending.refused",
-        re.compile(
-            r"filter|safety|refus|block|prohibit|recitation|spii|guardrail|moderat|sensitive|toxic|policy|flagged"
-            r"|language$"
-        ),
-        "validation",
-        "refused",
+    _ending("capacity", "quota", "capacity", r"insufficient_system_resource", r"overload"),
+    _ending(
+        "refused", "validation", "refused",
+        r"filter", r"safety", r"refus", r"block", r"prohibit", r"recitation", r"spii", r"guardrail", r"moderat",
+        r"sensitive", r"toxic", r"policy", r"flagged", r"^language$",
     ),
-    Rule(
-        "ending.truncated",
-        re.compile(
-            r"length|max_(?:\w+_)?tokens?|token_limit|incomplete|max_turns|context_window|(?:^|_)limit$|max_output"
-            r"|max_steps|error_limit|truncat"
-        ),
-        "validation",
-        "truncated",
+    _ending(
+        "truncated", "validation", "truncated",
+        r"length", r"max_(?:\w+_)?tokens?", r"token_limit", r"incomplete", r"max_turns", r"max_steps", r"max_output",
+        r"context_window", r"(?:^|_)limit$", r"truncat",
     ),
-    Rule("ending.expired", re.compile(r"expired|timeout_exceeded|timed_out"), "timeout", "wall"),
-    Rule("ending.failed", re.compile(r"(?:^|_)error|abort|malformed|cancel|unexpected|fail"), "unknown"),
-)
+    _ending("expired", "timeout", "wall", r"expired", r"timeout_exceeded", r"timed_out"),
+    _ending(
+        "failed", "unknown", "", r"(?:^|_)error", r"abort", r"malformed", r"cancel", r"unexpected", r"fail"
+    ),
+)  # fmt: skip
 
 
-def _said(id: str, pattern: str, category: str, kind: str = "") -> Rule:
-    return Rule(f"words.{id}", re.compile(pattern, re.IGNORECASE), category, kind)
+def _said(id: str, category: str, kind: str, *patterns: str) -> Rule:
+    return Rule(f"words.{id}", re.compile("|".join(patterns), re.IGNORECASE), category, kind)
 
 
 _LIMIT = r"(?:limits?|quotas?|cap|allowance|allocation)"
 _GONE = r"(?:reached|exceeded|hit|exhausted|used up|depleted|met|maxed|full|over)"
+_THING = r"(?:prompt|response|content|input|output|request|image|message)s?"
+_LONG = r"(?:h|hr|hours?|days?|weeks?|months?|year)(?![a-z])"
+
+WINDOW = _said(
+    "window", "quota", "window",
+    r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}", r"individual quota",
+    r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b",
+    rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}", r"per(?:day|hour|week|month)",
+    r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?(?:limit|quota|window|cap)",
+    r"\bfor today", r"today's", r"last (?:24 hours|\d+ hours|day|week|month)", r"per \d{4,}\s?s(?:ec|econds)?\b",
+    rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})", r"quota will be replenished",
+    rf"you(?:'ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b",
+)  # fmt: skip
+ZERO = _said(
+    "zero", "quota", "billing",
+    r"\blimit['\"`]?\s*[:=]?\s*[\"']?0\b(?![.,]?\d)", r"quota (?:is|of) (?:zero|0)\b(?![.,]?\d)",
+)  # fmt: skip
 
 MESSAGES: tuple[Rule, ...] = (
     _said(
-        "too-large",
-        r"context (?:length|window|size|limit)|maximum (?:context|prompt|input|number of (?:input )?tokens)"
-        r"|(?:request|prompt|input|message|payload|body|entity|content|file)s?\b[^.\n]{0,30}? (?:is |are |was |were )?too (?:large|long|big)"
-        r"|too large for (?:this |the )?model|exceeds? the (?:model|maximum|max|available context|context|token limit of)"
-        r"|reduce (?:the length|your (?:message|prompt|input|request)|the (?:size|number))|input or output tokens must be reduced"
-        r"|total number of tokens in the prompt|weight exceeds|request exceeds the available context"
-        r"|inputs?`? tokens? \+ `?max_new_tokens|exceeds? (?:the )?(?:size|upload) limit|max(?:imum)? (?:request )?size",
-        "validation",
-        "too_large",
+        "too-large", "validation", "too_large",
+        r"context (?:length|window|size|limit)", r"maximum (?:context|prompt|input|number of (?:input )?tokens)",
+        rf"(?:{_THING}|payload|body|entity|file)\b[^.\n]{{0,30}}? (?:is |are |was |were )?too (?:large|long|big)",
+        r"too large for (?:this |the )?model", r"exceeds? the (?:model|maximum|max\b|available context|context|token limit of)",
+        r"reduce (?:the length|your (?:message|prompt|input|request)|the (?:size|number))",
+        r"input or output tokens must be reduced", r"total number of tokens in the prompt", r"weight exceeds",
+        r"inputs?`? tokens? \+ `?max_new_tokens", r"exceeds? (?:the )?(?:size|upload) limit",
+        r"max(?:imum)? (?:request )?size",
     ),
     _said(
-        "refused",
-        r"content (?:management |filter(?:ing)? |moderation |usage |safety )?polic|(?:prompt|response|content|input|output|request|image)s? "
-        r"(?:was|were|has been|have been|is|got) (?:\w+ )?(?:filtered|blocked|flagged|refused|moderated|rejected by (?:the |our )?(?:safety|moderation|content))"
-        r"|(?:flagged|blocked) (?:as|by|for|due to|because)|violat\w* (?:\w+ ){0,3}(?:polic|terms|guideline)|safety (?:system|filter|reasons|settings)"
-        r"|usage polic|content filter|unsafe content|inappropriate content",
-        "validation",
-        "refused",
+        "refused", "validation", "refused",
+        r"content (?:management |filter(?:ing)? |moderation |usage |safety )?polic", r"usage polic", r"content filter",
+        rf"{_THING} (?:was|were|has been|have been|is|got) (?:\w+ )?(?:filtered|blocked|flagged|refused|moderated)",
+        rf"{_THING} (?:was|were|has been) rejected (?:by|as a result of) (?:the |our )?(?:safety|moderation|content)",
+        r"(?:flagged|blocked) (?:as|by|for|due to|because)", r"violat\w* (?:\w+ ){0,3}(?:polic|terms|guideline)",
+        r"safety (?:system|filter|reasons|settings)", r"unsafe content", r"inappropriate content",
     ),
-    _said("zero", r"\blimit['\"`]?\s*[:=]?\s*[\"']?0\b(?![.,]?\d)|quota (?:is|of) (?:zero|0)\b", "quota", "billing"),
+    ZERO,
     _said(
-        "in-flight", r"requests? in flight|reserved by|(?:some|other|running) (?:requests|batches) have (?:finished|been completed)", "quota", "throttle"
-    ),
-    _said(
-        "billing",
-        r"insufficient (?:\w+ ){0,2}(?:credits?|balance|funds?|quota)|(?:credits?|balance|funds?|wallet)\b[^.\n]{0,25}? (?:is |are |has |have )?"
-        r"(?:too low|insufficient|exhausted|depleted|run out|used up|empty|negative|expired|not enough|below)"
-        r"|(?:out of|no(?: more)?|not enough|used (?:up )?all(?: available| of)?(?: your| its| the)?|any) "
-        r"(?:remaining |available |prepaid |api |extra )?(?:credits?|balance|funds|money|extra usage)"
-        r"|0 credits (?:remaining|left)|(?:requires?|need|must|exceeds? your) (?:\w+ ){0,2}(?:more )?credits"
-        r"|payment (?:is )?(?:required|failed|declined|method|overdue|past due|due)|valid payment|invoice"
-        r"|billing (?:hard |soft )?(?:limit|cap)|(?:enable|set ?up|activate|add|requires?|update|check|verify) (?:your )?billing(?! (?:details )?\w* ?page)"
-        r"(?! details)|billing (?:is |has |account |address )?(?:\w+ )?(?:not |dis|inactive)(?:enabled|abled|active|configured|set)?"
-        r"|account is not active|account (?:\w+ ){0,3}suspended|suspended[^.\n]{0,40}billing"
-        r"|(?:spend(?:ing)?|cost|budget|dollar|usd|\$)\b[^.\n]{0,40}?\b(?:limit|cap|quota|exceed|reach|exhaust|used up|spent)"
-        r"|(?:limit|cap|quota|exceed\w*|reach\w*|exhaust\w*|over)\b[^.\n]{0,30}?\b(?:spend(?:ing)?|budget)\b"
-        r"|extra usage (?:is )?required|no active subscription|subscription (?:has )?(?:expired|lapsed|ended|required|inactive)|余额不足|欠费|arrears"
-        r"|\bprepaid\b|top[- ]?up required|not included in your plan|plan does not include",
-        "quota",
-        "billing",
+        "in-flight", "quota", "throttle",
+        r"requests? in flight", r"reserved by", r"(?:requests|batches) have (?:finished|been completed)",
     ),
     _said(
-        "window",
-        rf"usage[ -](?:limits?|cap|quota)|session (?:usage )?{_LIMIT}|plan(?:'s)? {_LIMIT}"
-        r"|\b(?:hourly|daily|weekly|monthly|yearly|annual)\b|\b(?:rpd|tpd|rph|tph|rpw|tpw)\b"
-        r"|(?:\bper|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?(?:h|hr|hours?|days?|weeks?|months?|year)\b"
-        r"|\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?(?:limit|quota|window|cap|rolling)"
-        r"|\bfor today|today's|last (?:24 hours|\d+ hours|day|week|month)|per \d{4,}\s?s(?:ec|econds)?\b|per(?:day|hour|week|month)"
-        rf"|premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})|you(?:'ve|’ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b"
-        r"|quota will be replenished|individual quota",
-        "quota",
-        "window",
+        "billing", "quota", "billing",
+        r"insufficient (?:\w+ ){0,2}(?:credits?|balance|funds?|quota)",
+        r"(?:credits?|balance|funds?|wallet)\b[^.\n]{0,25}? (?:too low|insufficient|exhausted|depleted|run out|used up|empty"
+        r"|negative|expired|not enough|below)",
+        r"(?:out of|no(?: more)?|not enough|used (?:up )?all(?: available| of)?(?: your| its| the)?|any) "
+        r"(?:remaining |available |prepaid |api |extra )?(?:credits?|balance|funds|money|extra usage)",
+        r"0 credits (?:remaining|left)", r"(?:requires?|need|must|exceed\w* (?:your|the|all)) (?:\w+ ){0,3}credits",
+        r"can only afford", r"credit card", r"key limit exceeded(?! \((?:daily|weekly|monthly))",
+        r"payment (?:is )?(?:required|failed|declined|method|overdue|past due|due)", r"valid payment", r"invoice",
+        r"billing (?:hard |soft )?(?:limit|cap)", r"billing (?:is |has |account )?(?:\w+ )?(?:not |dis|in)(?:enabled|abled|active)",
+        r"(?:enable|set ?up|activate|add|requires?|update|verify) (?:your )?billing(?! (?:details|page))",
+        r"account is not active", r"account (?:\S+ ){0,3}suspended", r"suspended[^.\n]{0,40}billing",
+        r"(?:spend(?:ing)?|cost|budget|dollar|usd|\$)\b[^.\n]{0,40}?\b(?:limit|cap|quota|exceed|reach|exhaust|used up|spent)",
+        r"(?:limit|cap|quota|exceed\w*|reach\w*|exhaust\w*|over)\b[^.\n]{0,30}?\b(?:spend(?:ing)?|budget)\b",
+        r"extra usage (?:is )?required", r"subscription (?:has )?(?:expired|lapsed|ended|required|inactive)",
+        r"no active subscription", r"not included in your plan", r"plan does not include", r"top[- ]?up required",
+        r"\bprepaid\b", r"arrears", r"余额不足", r"欠费",
+    ),
+    WINDOW,
+    _said(
+        "capacity", "quota", "capacity",
+        r"overload", r"(?:at|over|of|no|lacks?|insufficient|exceed\w*|out of|full|available|limited|tier) (?:\w+ )?(?<!your )capacity",
+        r"(?<!your )capacity (?:is |temporarily |has been |was )*(?:exceeded|reached|exhausted|full|unavailable|limit|constraint)",
+        r"servers?(?: is| are)? (?:\w+ )?busy", r"\bbusy\b", r"high(?:er)?(?: than usual)? (?:demand|load|traffic|volume)",
+        r"not ready", r"(?:is|currently|model|still|^) ?(?:loading|warming up|starting up)\b(?! config)", r"heavy load",
+        r"maximum pending requests", r"queue is full", r"(?:slots|workers) (?:are )?(?:busy|in use)",
+        r"no (?:available )?(?:slots?|workers?|instances?|gpus?|machines?)\b", r"temporarily unavailable",
+        r"service (?:is )?(?:temporarily |currently )?unavailable",
     ),
     _said(
-        "capacity",
-        r"overload|(?:at|over|of|no|lacks?|insufficient|exceed\w*|out of|full|available|limited|tier) (?:\w+ )?capacity|capacity (?:is |temporarily |has been |was )*"
-        r"(?:exceeded|reached|exhausted|full|unavailable|limit|constraint|available)|server(?:s)?(?: is| are)? (?:\w+ )?busy|\bbusy\b|high (?:demand|load|traffic|volume)"
-        r"|not ready|(?:is |currently |model )?(?:still )?(?:loading|warming up|starting up|cold start)|maximum pending requests|queue is full|all (?:\w+ )?(?:slots|workers) (?:are )?(?:busy|in use)"
-        r"|no (?:available )?(?:slots?|workers?|instances?|gpus?|machines?)\b|service (?:is )?(?:temporarily |currently )?unavailable|temporarily unavailable|heavy load",
-        "quota",
-        "capacity",
-    ),
-    _said(
-        "rate",
-        r"rate[- _]?limit|too many (?:concurrent |parallel )?(?:requests|tokens|connections|calls)|throttl|slow(?:ing)? down|too quickly|too fast|too frequent"
-        r"|(?:requests|tokens|calls|queries|images)(?:\s*/\s*|[ -]per[ -]|-)(?:second|sec|minute|min)|\b(?:rpm|tpm|rps|qps)\b|per[- ]minute|concurren\w+ (?:limit|requests?)|limiting requests"
-        r"|limit of \d+ (?:\w+ )?(?:requests|calls|tokens)|request limit|token limit reached|enqueued token|requests? (?:was |were )?(?:limited|rejected)[^.\n]{0,20}429",
-        "quota",
-        "throttle",
+        "rate", "quota", "throttle",
+        r"rate[- _]?limit", r"too many (?:concurrent |parallel )?(?:requests|tokens|connections|calls)", r"throttl",
+        r"slow(?:ing)? down", r"too quickly", r"too fast", r"too frequent", r"per[-_ ]minute", r"limiting requests",
+        r"(?:requests|tokens|calls|queries|images)(?:\s*/\s*|[ -]per[ -]|-)(?:second|sec|minute|min)",
+        r"\b(?:rpm|tpm|rps|qps)\b", r"concurren\w+ (?:limit|requests?|reached)", r"token limit reached", r"request limit",
+        r"limit of \d+ (?:\w+ )?(?:requests|calls|tokens)", r"enqueued token", r"\brate exceeded",
     ),
 )  # fmt: skip
 
-# After "check your plan and billing details", which outside of Google means an empty account, and there nothing.
+# "Check your plan and billing details" means an empty account, unless Google says it: there it ends every limit.
+# The word quota itself proves nothing.
 QUOTA_WORD = _said(
-    "quota", rf"quota|resource (?:has been )?exhausted|{_LIMIT}\b[^.\n]{{0,20}}\b{_GONE}|{_GONE} (?:\w+ ){{0,3}}{_LIMIT}\b", "quota", "throttle"
+    "quota", "quota", "throttle",
+    r"quota", r"resource (?:has been )?exhausted", rf"{_LIMIT}\b[^.\n]{{0,20}}\b{_GONE}",
+    rf"{_GONE} (?:\w+ ){{0,3}}{_LIMIT}\b", r"exhausted your capacity",
 )  # fmt: skip
-BILLING_ADVICE = _said(
-    "billing-advice", r"plan (?:and|&) billing|billing (?:details|page|settings|section)|\bbilling\b", "quota", "billing"
-)
+BILLING_ADVICE = _said("billing-advice", "quota", "billing", r"\bbilling\b")
+
+_SECRET = r"(?:api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer|key found)"
 
 OTHERS: tuple[Rule, ...] = (
     _said(
-        "auth",
-        r"(?:invalid|incorrect|missing|no|wrong|expired|bad|revoked|unknown|provide an?|set (?:the|your)|not a valid|required) (?:\w+ ){0,3}(?:api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer)"
-        r"|api[ _-]?key (?:is |was |has |not )?(?:\w+ )?(?:invalid|missing|expired|not (?:valid|found|set|provided)|required|incorrect|revoked|environment)"
-        r"|unauthori[sz]ed|unauthenticated|authenticat\w* (?:failed|failure|error|required|is required)|failed to authenticate|could not (?:be )?authenticate|not authenticated"
-        r"|(?:please )?(?:run|use|try) [^.\n]{0,20}?/?log ?in\b|not logged in|log ?in (?:again|required|first|to continue)|please (?:sign|log) ?in|sign in (?:again|to)|session (?:has )?expired|token (?:has |is )?(?:been )?(?:expired|revoked|invalid)"
-        r"|permission|access denied|forbidden|(?:do not|don't|does not|doesn't|no) have access|not (?:allowed|permitted|entitled)|account (?:has been |is )?(?:deactivated|disabled|banned)"
-        r"|_API_KEY\b|credentials (?:not|could not)|unable to locate credentials|organization has been disabled",
-        "phase_error",
-        "auth",
+        "auth", "phase_error", "auth",
+        rf"(?:invalid|incorrect|missing|no|wrong|expired|bad|revoked|unknown|provide an?|set (?:the|your)|not a valid|required)"
+        rf" (?:\w+ ){{0,3}}{_SECRET}",
+        r"api[ _-]?key (?:is |was |has |not )?(?:\w+ )?(?:invalid|missing|expired|not (?:valid|found|set|provided)|required"
+        r"|incorrect|revoked|environment)",
+        r"unauthori[sz]ed", r"unauthenticated", r"authenticat\w* (?:failed|failure|error|(?:is )?required)", r"_API_KEY\b",
+        r"failed to authenticate", r"could not (?:be )?authenticate", r"not authenticated", r"not logged in",
+        r"(?:please )?(?:run|use|try) [^.\n]{0,20}?/?log ?in\b", r"log ?in (?:again|required|first|to continue)",
+        r"please (?:sign|log) ?in", r"sign in (?:again|to)", r"session (?:has )?expired", r"unregistered callers",
+        r"token (?:[\w ]{0,30} )?(?:expired|revoked|invalid)", r"permission", r"access denied", r"forbidden",
+        r"(?:do not|don't|does not|doesn't|no) have access", r"not (?:allowed|permitted|entitled)",
+        r"account (?:has been |is )?(?:deactivated|disabled|banned)", r"organization has been (?:disabled|restricted)",
+        r"credentials (?:not|could not)", r"unable to locate credentials",
     ),
     _said(
-        "usage",
-        r"(?:unknown|unrecogni[sz]ed|unexpected|invalid|no such|ambiguous|unsupported|missing|conflicting) (?:\w+ )?(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|keyword argument)\b"
-        r"|(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)|flag provided but not defined|arguments are required|invalid value for|the argument [^\n]{0,60}cannot be used|^usage:|try ['`\"]?[\w -]+--help|cannot be used with|must be (?:a|an|one of)\b"
-        r"|invalid (?:settings|config\w*|json|schema|request|type)|(?:config\w*|settings)\b[^.\n]{0,40}(?:invalid|malformed|error|could not be (?:parsed|read))|is not supported (?:with|by|for|when|in)\b|unsupported (?:parameter|value)|malformed|bad request|option [^\n]{0,40} not recogni[sz]ed|illegal option",
-        "planning_error",
+        "usage", "planning_error", "",
+        r"(?:unknown|unrecogni[sz]ed|unexpected|invalid|no such|ambiguous|unsupported|missing|conflicting) (?:\w+ )?"
+        r"(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|variant|field|key\b(?! found))\b",
+        r"(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)", r"arguments are required",
+        r"flag provided but not defined", r"invalid value for", r"cannot be used with", r"^usage:",
+        r"try ['`\"]?[\w -]+--help", r"must be (?:a|an|one of)\b", r"option [^\n]{0,40} not recogni[sz]ed", r"illegal option",
+        r"invalid (?:settings|config\w*|json|schema|request|type)", r"expected one of",
+        r"(?:config\w*|settings)\b[^.\n]{0,40}(?:invalid|malformed|error|could not be (?:parsed|read))",
+        r"is not supported (?:with|by|for|when|in)\b", r"unsupported (?:parameter|value)", r"malformed", r"bad request",
     ),
     _said(
-        "not-found",
-        r"not found|no such file|does(?: not|n't) exist|unknown model|(?:not|isn't) a (?:known|valid) model|could(?: not|n't) (?:be )?f(?:ind|ound)|no (?:such )?model|cannot find|unable to find|is not available in your|has been (?:decommissioned|removed|retired)"
-        r"|model [^\n]{0,60}(?:is not available|not available|unavailable for)|try pulling it",
-        "phase_error",
-        "not_found",
+        "not-found", "phase_error", "not_found",
+        r"not found", r"no such file", r"(?:do|does|may|might)(?: not|n't) exist", r"unknown model", r"no (?:such )?model",
+        r"(?:not|isn't) a (?:known|valid) model", r"could(?: not|n't) (?:be )?f(?:ind|ound)", r"cannot find",
+        r"unable to find", r"has been (?:decommissioned|removed|retired)", r"try pulling it",
+        r"model [^\n]{0,60}(?:is not available|not available|unavailable for)",
     ),
-    _said("turns", r"(?:max(?:imum)?(?: number of)?|limit of \d+) (?:\w+ )?(?:turns|steps|iterations)|turn limit|(?:output|response|completion) (?:\w+ ){0,3}(?:truncated|cut off|exceeded the \d+ output token|output token (?:limit|maximum))|output token maximum|output limit", "validation", "truncated"),
-    _said("timeout", r"(?:request|operation|read|call|response|deadline|gateway|session|model|command|idle|stream|api)\b[^.\n]{0,25}?(?:timed[ -]?out|time-?out|exceeded)|^(?:\w+: )?timed? ?out|deadline exceeded|completion window expired|timed out (?:after|waiting)|before (?:the )?(?:completion )?window expired", "timeout", "wall"),
+    _said(
+        "turns", "validation", "truncated",
+        r"(?:max(?:imum)?(?: number of)?|limit of \d+) (?:\w+ )?(?:turns|steps|iterations)", r"turn limit", r"output limit",
+        r"(?:output|response|completion) (?:\w+ ){0,3}(?:truncated|cut off|exceeded the \d+ output token)",
+        r"output token (?:limit|maximum)",
+    ),
+    _said(
+        "timeout", "timeout", "wall",
+        r"(?:request|operation|read|call|response|deadline|gateway|session|model|command|idle|stream|api)\b[^.\n]{0,25}?"
+        r"(?:timed[ -]?out|time-?out)", r"deadline e?x(?:ceeded|pired)", r"deadline expired", r"window expired",
+        r"^(?:\w+: )?timed? ?out", r"timed out (?:after|waiting)",
+    ),
 )  # fmt: skip
 CONNECTION = _said(
-    "connection",
-    r"connection (?:error|reset|refused|closed|aborted|terminated|lost|failed|timed out)|could not (?:resolve|connect)|couldn't connect|failed to (?:connect|fetch|open)|network (?:error|is unreachable)|econn\w+|enotfound|etimedout|eai_again|socket hang up|name resolution|getaddrinfo|dns|tls handshake|ssl|stream disconnected|broken pipe|fetch failed|upstream connect error",
-    "unknown",
+    "connection", "unknown", "",
+    r"connection (?:error|reset|refused|closed|aborted|terminated|lost|failed|timed out)", r"could not (?:resolve|connect)",
+    r"couldn't connect", r"failed to (?:connect|fetch)", r"network (?:error|is unreachable)", r"\be(?:conn\w+|notfound|timedout)",
+    r"eai_again", r"socket hang up", r"name resolution", r"getaddrinfo", r"tls handshake", r"\bssl\b", r"fetch failed",
+    r"stream disconnected", r"broken pipe", r"upstream connect error",
 )  # fmt: skip
 CRASH = _said(
-    "crash",
-    r"segmentation fault|core dumped|\baborted\b|\bkilled\b|bus error|illegal instruction|floating point exception|trace/breakpoint|\bterminated\b"
-    r"|terminate called|stack smashing|heap out of memory|out of memory|\boom\b|panicked at|^panic:|fatal runtime error|fatal error:|^sig[a-z]{3,5}\b|stack overflow|assertion (?:`[^\n]*' )?failed|double free|double-free|corrupted",
-    "phase_error",
-    "crash",
+    "crash", "phase_error", "crash",
+    r"segmentation fault", r"core dumped", r"\baborted\b", r"\bkilled\b", r"bus error", r"illegal instruction",
+    r"floating point exception", r"trace/breakpoint", r"\bterminated\b", r"terminate called", r"stack smashing",
+    r"out of memory", r"\boom\b", r"panicked at", r"^panic:", r"fatal (?:runtime )?error:", r"\bsig(?:segv|abrt|kill|bus|ill|fpe)\b",
+    r"stack overflow", r"assertion (?:`[^\n]*' )?failed", r"double free",
 )  # fmt: skip
+
+# What a tool says in a sentence of its own, without calling it an error.
+ANNOUNCED: tuple[Rule, ...] = (*MESSAGES, QUOTA_WORD, *OTHERS)
 
 # Left with nothing better than a status.
 STATUSES: dict[int, tuple[str, str]] = {
     400: ("planning_error", ""), 401: ("phase_error", "auth"), 402: ("quota", "billing"), 403: ("phase_error", "auth"),
-    404: ("phase_error", "not_found"), 405: ("planning_error", ""), 406: ("planning_error", ""), 407: ("phase_error", "auth"),
-    408: ("timeout", "wall"), 410: ("phase_error", "not_found"), 411: ("planning_error", ""), 413: ("validation", "too_large"),
-    414: ("validation", "too_large"), 415: ("planning_error", ""), 417: ("planning_error", ""), 422: ("planning_error", ""),
-    429: ("quota", "throttle"), 431: ("validation", "too_large"), 498: ("quota", "capacity"), 503: ("quota", "capacity"),
+    404: ("phase_error", "not_found"), 405: ("planning_error", ""), 406: ("planning_error", ""),
+    407: ("phase_error", "auth"), 408: ("timeout", "wall"), 410: ("phase_error", "not_found"),
+    411: ("planning_error", ""), 413: ("validation", "too_large"), 414: ("validation", "too_large"),
+    415: ("planning_error", ""), 417: ("planning_error", ""), 422: ("planning_error", ""), 429: ("quota", "throttle"),
+    431: ("validation", "too_large"), 498: ("quota", "capacity"), 503: ("quota", "capacity"),
     504: ("timeout", "wall"), 524: ("timeout", "wall"), 529: ("quota", "capacity"),
 }  # fmt: skip
+
+# Names of limits in headers that are counted over hours or longer; periods in words that are shorter.
+LONG_BUCKET = re.compile(
+    r"(?i)(?:^|[-_ ])(?:hour|day|daily|week|weekly|month|monthly|5h|7d|24h|1d|(?:five|5)[_-]hour|(?:seven|7)[_-]day)"
+    r"(?:$|[-_ s])"
+)
+SHORT_PERIOD = re.compile(
+    r"(?i)(?:per|/|each|every|this)[ -]?(?:second|sec|minute|min)\b|\b[rt]pm\b|per[- ]?minute"
+)
 
 # What most limit messages end with, and what is no cause: offers, advice, links, and what a limit is said not to be.
 _NOT_CAUSES = re.compile(
     r"""(?ix)
     https?://\S+
-    | \(? \b(?:this\ is\ )? not \s (?:your|a|an|the|due \s to \s your) [^.)\n]{0,40}? \b(?:limit|quota|billing|credits?) \w* \)?
-    | \b(?:please\s)? (?: upgrade | purchase | buy | subscribe | switch \s to | visit | see | go \s to | head \s to | learn \s more
-      | contact | request (?: \s an? )? (?: \s quota)? \s increase | apply \s for | consider | add \s (?:\w+\s){0,2}? (?:credits?|funds|a\ payment\ method)
-      | to \s (?:increase|raise|get|request|avoid|continue|keep) | for \s (?:more|higher) | if \s you | you \s can | increase \s your | manage
-      | turn \s on | enable \s (?:extra\ usage|overage) | need \s more | want \s more ) \b [^.\n·∙•]* (?: \.(?=\d)[^.\n]* )*
+    | \(? \b not \s (?:your|a|an|the|due \s to \s your) [^.)\n]{0,40}? \b(?:limit|quota|billing|credits?) \w* \)?
+    | \b(?:please\s)? (?: upgrade | purchase | buy | subscribe | switch \s to | visit | see | go \s to | head \s to
+      | learn \s more | contact | request (?: \s an? )? (?: \s quota)? \s increase | submit \s an? \s quota | apply \s for
+      | consider | add \s (?:\w+\s){0,2}? (?:credits?|funds|a\ payment\ method) | to \s (?:increase|raise|get|request|avoid
+      |continue|keep) | for \s (?:more|higher) | if \s you | you \s can | increase \s your | manage | turn \s on
+      | enable \s (?:extra\ usage|overage) | (?:need|want) \s more | reduce \s the \s prompt \s length ) \b
+      [^.\n·∙•]* (?: \.(?=\d)[^.\n]* )*
     """
 )
-_ADVICE = re.compile(r"(?i)[,.;]?\s*(?:please )?\bcheck (?:your|the) (?:plan|quotas?|usage|account|limits)\b[^.\n]*")
+_ADVICE = re.compile(
+    r"(?i)[,.;]?\s*(?:please )?\bcheck (?:your|the) (?:plan|quotas?|usage|account|limits|billing)\b[^.\n]*"
+)
 _RETURN = re.compile(r"(?i)\b(?:or\s)?(?:try again|retry|wait|resets?|come back)\b[^.\n]*(?:\.\d[^.\n]*)*")
-_REQUESTED = re.compile(r"(?i)\blimit:?\s*(?:is\s)?([\d,]+)\b[^\n]{0,60}?\brequest(?:ed)?:?\s*([\d,]+)\b")
+_REQUESTED = re.compile(
+    r"(?i)\blimit:?\s*(?:is\s)?([\d,]{1,20})\b[^\n]{0,60}?\brequest(?:ed)?:?\s*([\d,]{1,20})\b"
+)
 
 
 def cause(message: str) -> str:
     """A message without what does not name a cause: offers, advice and links. Times of return are kept."""
     kept = []
-    for line in message.splitlines():
-        line = line.replace("’", "'")
-        times = " ".join(match[0] for match in _NOT_CAUSES.finditer(line) if not match[0].startswith("http"))
-        back = " ".join(match[0] for match in _RETURN.finditer(times))
+    for line in message.replace("’", "'").splitlines():
+        offers = " ".join(match[0] for match in _NOT_CAUSES.finditer(line) if not match[0].startswith("http"))
+        back = " ".join(match[0] for match in _RETURN.finditer(offers))
         kept.append(f"{_NOT_CAUSES.sub(' ', line)} {back}".strip())
     return _ADVICE.sub(" ", "\n".join(kept))
 
@@ -349,12 +374,3 @@ def is_over(message: str) -> bool:
 def first(rules: Iterable[Rule], text: str) -> Optional[Rule]:
     """The first of `rules` whose pattern is found in `text`."""
     return next((rule for rule in rules if rule.pattern.search(text)), None)
-
-# What a tool says in a sentence of its own, without calling it an error.
-ANNOUNCED: tuple[Rule, ...] = (*MESSAGES, QUOTA_WORD, *OTHERS)
-
-# Names of limits in headers that are counted over hours or longer; periods in words that are shorter.
-LONG_BUCKET = re.compile(
-    r"(?i)(?:^|[-_ ])(?:hour|day|daily|week|weekly|month|monthly|5h|7d|24h|1d|(?:five|5)[_-]hour|(?:seven|7)[_-]day)(?:$|[-_ s])"
-)
-SHORT_PERIOD = re.compile(r"(?i)(?:per|/|each|every|this)[ -]?(?:second|sec|minute|min)\b|\b[rt]pm\b|per[- ]?minute")

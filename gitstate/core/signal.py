@@ -273,5 +273,7 @@ def _now(text: str) -> Optional[datetime]:
 
 def _zone(name: str, now: Optional[datetime]) -> Optional[tzinfo]:
     if name:
-        return zone_named(name)  # unknown: then clock times without a zone cannot be read, and are not guessed
+        return zone_named(
+            name
+        )  # unknown: then clock times without a zone cannot be read, and are not guessed
     return now.tzinfo if now else None

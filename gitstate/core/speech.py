@@ -15,9 +15,13 @@ from gitstate.core import rules
 HEAD, TAIL = 65_536, 16_384  # characters of a text that are looked at, from its start and its end
 _STRONG, _SOFT = 1500, 400  # characters of the longest notice that opens like an error, and like a sentence
 
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|\x9b[0-?]*[@-~]")
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|\x9b[0-?]*[@-~]"
+)
 _INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2060\ufeff]")
-_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHTS = re.compile(
+    r"<(think|thinking|thought|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
+)
 _TALK = re.compile(
     r"(?im)^(?:loaded cached credentials\.?|data collection is disabled\.?|reading prompt from stdin\.*|loading\.*"
     r"|using (?:cached )?(?:model|credentials)\b.*|yolo mode is enabled.*)$"
@@ -47,7 +51,7 @@ _STATE = re.compile(
     r"|no capacity|rejected|limited|out of credits|declined|suspended)\b"
 )
 _EXPLAINS = re.compile(
-    r"""(?ix) \? | \b(?:is|are|was|were) \s (?:the|a|an|what|how|why|when|one\ of) \b | \b(?:means?|refers?|describes?|explains?|explained)\b
+    r"""(?ix) \? | \b(?:is|are|was|were) \s (?:the|a|an|what|how|why|when|one\ of) \b | \b(?:means?|refers?|describes?|explains?|explained|tells?|indicates?|signals?|stands\ for|happens|occurs|appears)\b
     | \bhow\b | \bwhy\b | \bwhat\b | \bwhen \s (?:a|an|the|you|it|your) \b | \b(?:guide|story|chapter|article|introduction|lessons?)\b
     | ^ \W* (?: a | an | when | if | how | what | why | in | some | many | most | every | on | as | while | living | understanding
       | dealing | handling | avoiding | once | because | although ) \b | ^ \s* (?: \# | ``` | > | \| | [-*+]\s | \d+[.)]\s )"""
@@ -56,8 +60,12 @@ _ASIDE = re.compile(
     r"(?i)^\W*(?:\[?\d[\d:.,TZ+ -]*\]?\s*)?\W*(?:warn(?:ing)?|deprecat\w*|\w*DeprecationWarning|info|debug|notice|note|trace|hint)\b"
     r"|^\(node:\d+\)|^\s+at\s"
 )
-_SIDE_SERVER = re.compile(r"(?i)\bmcp\b|\bplugins?\b|\bextensions?\b|\btelemetry\b|update available|new version")
-_RETRY = re.compile(r"(?i)^\W*(?:\w+:\s)?(?:retry(?:ing)?\b.*\d|reconnecting|attempt \d|backing off|waiting \d)")
+_SIDE_SERVER = re.compile(
+    r"(?i)\bmcp\b|\bplugins?\b|\bextensions?\b|\btelemetry\b|update available|new version"
+)
+_RETRY = re.compile(
+    r"(?i)^\W*(?:\w+:\s)?(?:retry(?:ing)?\b.*\d|reconnecting|attempt \d|backing off|waiting \d)"
+)
 _TRACE = "Traceback (most recent call last):"
 _LAST = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::|$)", re.MULTILINE)
 _OTHER_TRACES = re.compile(
@@ -77,12 +85,22 @@ def is_empty(text: str) -> bool:
         piece = plain(text[start : start + HEAD])
         if start == 0:
             head = _THOUGHTS.sub("", piece)
-            if "</" not in piece and re.match(r"\s*<(?:think|thinking|thought|reasoning)>", piece) and len(text) > HEAD:
+            if (
+                "</" not in piece
+                and re.match(r"\s*<(?:think|thinking|thought|reasoning)>", piece)
+                and len(text) > HEAD
+            ):
                 head = text.lower().rpartition("</think")[2] if "</think" in text.lower() else ""
             piece = _TALK.sub("", head)
         if piece.strip():
             return False
     return True
+
+
+def without_talk(text: str) -> str:
+    """A text without what some tools print before their structure."""
+    head = text[:HEAD]
+    return text[len(head) - len(_TALK.sub("", head).lstrip()) :] if _TALK.match(head.lstrip()) else text
 
 
 def answer(text: str) -> str:
@@ -97,7 +115,9 @@ def is_explained(sentence: str) -> bool:
 
 def opens_as_error(line: str) -> bool:
     """Whether a line opens as errors do, whatever it says then."""
-    return bool(_ERROR_OPENS.match(line[:400]))
+    match = _ERROR_OPENS.match(line[:400])
+    # "Error 429 means that …" tells of one.
+    return bool(match) and not (re.search(r"\d$|[a-z]$", match[0]) and is_explained(line))  # type: ignore[index]
 
 
 def notice(text: str) -> Optional[str]:
@@ -111,25 +131,45 @@ def notice(text: str) -> Optional[str]:
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines or len(lines) > 12:
         return None
+    paragraphs = len(re.findall(r"\n[ \t]*\n", text)) + 1
     if opens_as_error(lines[0]):
-        return text if len(text) <= _STRONG or "{" in text[:200] else None
+        is_prose = paragraphs > (3 if len(text) < 600 or "Caused by" in text else 1) and "{" not in text
+        return text if not is_prose and (len(text) <= _STRONG or "{" in text[:200]) else None
     if len(text) > _SOFT or len(lines) > 4 or not _announces(lines[0]):
         return None
-    return text
+    # Behind a notice may stand advice, and no beginning of an article.
+    rest = [
+        line for line in lines[1:] if not _PERSON.search(line) and (len(line) >= 60 or is_explained(line))
+    ]
+    return text if not rest else None
+
+
+def only_words(text: str) -> Optional[str]:
+    """All that a failed call printed, where that is a line or three to the one who made it."""
+    text = answer(text)
+    lines = [line for line in text.splitlines() if line.strip()]
+    if len(text) > _SOFT or not 0 < len(lines) <= 3 or is_explained(lines[0]):
+        return None
+    return text if _PERSON.search(text) else None
 
 
 def _announces(line: str) -> bool:
     """Whether a line announces a limit or a lack, to the one who made the call or in a few words."""
-    line = line.strip().strip("[]")
+    line = line.strip()
+    if line[:2] in ('["', '{"', "[{", "[[") or line.startswith("<"):
+        return False
+    line = line.strip("[]")
     sentence = re.split(r"(?<=[.!])\s|\s[·∙•|]\s", line, maxsplit=1)[0]
-    if " " not in line or line[:1] in "{[<" or len(sentence) > 220 or is_explained(sentence):
+    if " " not in line or len(sentence) > 220 or is_explained(sentence):
         return False
     said = rules.cause(sentence)
     match = next((m for rule in rules.ANNOUNCED if (m := rule.pattern.search(said))), None)
     if match is None or match.start() > 45:
         return False
     if _PERSON.search(line):
-        return not re.search(r":\s+[a-z]\w*\s+\w+\s+\w+", sentence) or bool(re.search(r":\s+(?:please|try)", sentence))
+        return not re.search(r":\s+[a-z]\w*\s+\w+\s+\w+", sentence) or bool(
+            re.search(r":\s+(?:please|try)", sentence)
+        )
     return len(sentence.split()) <= 12 and bool(_STATE.search(said)) and ": " not in sentence
 
 
@@ -161,7 +201,9 @@ def last_words(stderr: str) -> Spoken:
     lines = [line for line in text.splitlines() if line.strip() and not _RETRY.match(line)]
     lines = [line for line in lines if not _SIDE_SERVER.search(line)]
     trace = bool(_OTHER_TRACES.search(text))
-    told = [line for line in lines if not _ASIDE.match(line)] or [line for line in lines if not line.startswith(" ")]
+    told = [line for line in lines if not _ASIDE.match(line)] or [
+        line for line in lines if not line.startswith(" ")
+    ]
     starts = [number for number, line in enumerate(told) if opens_as_error(line) or _announces(line)]
     # A chain of causes under an error belongs to it.
     start = starts[-1] if starts else max(len(told) - 20, 0)
@@ -226,6 +268,8 @@ def error_page(text: str) -> Optional[str]:
     head = text[:HEAD]
     if not _PAGE.match(head):
         return None
-    titles = [html.unescape(re.sub(r"<[^>]*>", " ", match[2])).strip() for match in _TITLE.finditer(head[:8192])]
+    titles = [
+        html.unescape(re.sub(r"<[^>]*>", " ", match[2])).strip() for match in _TITLE.finditer(head[:8192])
+    ]
     said = ". ".join(dict.fromkeys(title for title in titles if title))[:500]
     return said if _ERROR_TITLE.search(said) else None

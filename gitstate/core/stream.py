@@ -24,7 +24,9 @@ _ASIDE = frozenset(
 _DONE = re.compile(
     r"(?:^|_)(?:done|completed?|result|message_stop|message_end|stream_end|end_of_stream|finish(?:ed)?|end|succeeded)$"
 )
-_DELTA_DONE = re.compile(r"output_text|content_part|content_block|output_item|_delta|item_|reasoning|text_|arguments")
+_DELTA_DONE = re.compile(
+    r"output_text|content_part|content_block|output_item|_delta|item_|reasoning|text_|arguments"
+)
 _FAILED = re.compile(r"(?:^|_)(?:error|failed|failure|exception|expired)$")
 
 
@@ -133,7 +135,9 @@ def event(data: Mapping[str, object], name: str, reading: Reading) -> None:
     elif kind == "message" and names.get("role") in ("user", "system", "tool"):
         return
     elif _FAILED.search(kind):
-        reading.fail(of_object({"error": names["error"]} if isinstance(names.get("error"), dict) else dict(data)))
+        reading.fail(
+            of_object({"error": names["error"]} if isinstance(names.get("error"), dict) else dict(data))
+        )
         _expired(kind, reading)
     elif kind == "response_incomplete":
         reply.read(_inner(names), reading)
@@ -204,7 +208,9 @@ def _inner(names: Mapping[str, object]) -> Mapping[str, object]:
 def _other(data: Mapping[str, object], names: Mapping[str, object], kind: str, reading: Reading) -> None:
     whole = _inner(names) if kind.startswith("response_") else data
     is_end = bool(_DONE.search(kind)) and not _DELTA_DONE.search(kind) and "step_" not in kind
-    is_end = is_end or names.get("done") is True or "message-stop" in names or names.get("is-finished") is True
+    is_end = (
+        is_end or names.get("done") is True or "message-stop" in names or names.get("is-finished") is True
+    )
     statement = reply.failed(whole)
     if statement is not None:
         _fail_with(statement, names, reading)

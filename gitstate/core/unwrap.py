@@ -30,7 +30,9 @@ _STATUS = frozenset(
     "code status status-code statuscode http-status http-code error-status api-error-status raw-status-code"
     " http-status-code error-code errorcode upstream-status".split()
 )
-_HINT = frozenset("quota-id quota-limit quota-limit-value quota-value quota-unit limit-name limit-source".split())
+_HINT = frozenset(
+    "quota-id quota-limit quota-limit-value quota-value quota-unit limit-name limit-source".split()
+)
 # What a model wrote, or what was asked of it, is no part of an error.
 _NOT_VOICE = frozenset(
     "choices candidates content output outputs messages input inputs prompt request usage stats tools parts"
@@ -328,7 +330,9 @@ def _string(literal: str) -> str:
     return json.dumps(_ESCAPE.sub(plain, body))
 
 
-_PAIR = re.compile(r"""["']?\b([A-Za-z_]\w{1,30})["']?\s*:\s*(?:["']((?:[^"'\\]|\\.){1,300})["']?|(\d{1,15})\b)""")
+_PAIR = re.compile(
+    r"""["']?\b([A-Za-z_]\w{1,30})["']?\s*:\s*(?:["']((?:[^"'\\]|\\.){1,300})["']?|(\d{1,15})\b)"""
+)
 
 
 def _half(text: str) -> Optional[Statement]:
@@ -340,5 +344,9 @@ def _half(text: str) -> Optional[Statement]:
     for match in _islice(_PAIR, text[start:]):
         pairs.setdefault(match[1], match[2] if match[2] is not None else int(match[3]))
     walk = _Walk()
-    walk.into({key: value for key, value in pairs.items() if not (isinstance(value, str) and "{" in value)}, "error", 0)
+    walk.into(
+        {key: value for key, value in pairs.items() if not (isinstance(value, str) and "{" in value)},
+        "error",
+        0,
+    )
     return walk.statement() if walk.codes or walk.types or walk.statuses else None

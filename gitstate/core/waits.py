@@ -91,7 +91,20 @@ def find(
                 wait = _field(fields[name], unit, now, source)
                 if wait:
                     return wait
-    return _reset(fields, now, bucket) or said(text, now, zone)
+    return _reset(_spread(fields), now, bucket) or said(text, now, zone)
+
+
+def _spread(fields: Mapping[str, object]) -> Mapping[str, object]:
+    """`fields` with what the IETF's one header says as if it were several."""
+    whole = fields.get("ratelimit")
+    if not isinstance(whole, str):
+        return fields
+    found: dict[str, object] = dict(fields)
+    for letter, name in (("r", "remaining"), ("t", "reset"), ("remaining", "remaining"), ("reset", "reset")):
+        match = re.search(rf"(?:^|[;,\s]){letter}=(\d+)", whole[:200])
+        if match:
+            found[f"ratelimit-{name}"] = match[1]
+    return found
 
 
 def said(text: str, now: Optional[datetime], zone: Optional[tzinfo]) -> Wait:
@@ -234,7 +247,12 @@ def _exhausted(fields: Mapping[str, object], name: str, match: re.Match[str]) ->
     """Whether the limit is used up whose reset is `name`, by the fields that tell of the same limit."""
     start, rest = name[: match.start()], name[match.end() :]
     join = "-" if start else ""
-    for word, full in (("remaining", 0.0), ("used-percent", 100.0), ("utilization", 1.0), ("used-percentage", 100.0)):
+    for word, full in (
+        ("remaining", 0.0),
+        ("used-percent", 100.0),
+        ("utilization", 1.0),
+        ("used-percentage", 100.0),
+    ):
         number = _number(fields.get(f"{start}{join}{word}{rest}"))
         if number is not None and number >= 0:
             return number == 0 if word == "remaining" else number >= full
