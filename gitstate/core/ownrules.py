@@ -89,4 +89,4 @@ def _line(pattern: str, line: str, whole: bool) -> bool:
         if found < 0 or (whole and number == 0 and found > 0):
             return False
         at = found + len(part)
-    return not whole or line.endswith(parts[-1]) and len(line) >= sum(map(len, parts))
+    return not whole or (line.endswith(parts[-1]) and len(line) >= sum(map(len, parts)))

@@ -9,28 +9,28 @@ import re
 from collections.abc import Mapping
 from typing import Optional
 
-from gitstate.core.unwrap import Statement, of_object, words
+from gitstate.core.unwrap import Statement, names, of_object, words
 from gitstate.core.waits import name_of
 
 _PIECES = 20_000  # of content that are kept; whether there is any is known long before
 _DEEP = 8
 
-_FAILED = frozenset("error errored failed failure fatal".split())
-_ENDED_OK = frozenset("success succeeded completed complete ok done finished".split())
+_FAILED = names("error errored failed failure fatal")
+_ENDED_OK = names("success succeeded completed complete ok done finished")
 CONTENT_NAMES = (
     "choices", "candidates", "content", "message", "output", "outputs", "output-text", "response", "result", "results",
     "generated-text", "generation", "generations", "completion", "text", "answer", "delta", "output-value", "part",
 )  # fmt: skip
 _THOUGHT = re.compile(r"think|reason|thought|redacted")
-_ENDING = frozenset(
-    "finish-reason stop-reason done-reason completion-reason stop-type block-reason native-finish-reason".split()
+_ENDING = names(
+    "finish-reason stop-reason done-reason completion-reason stop-type block-reason native-finish-reason"
 )
-_ENVELOPE = frozenset(
+_ENVELOPE = names(
     "error errors type status code message msg request-id id session-id user-id status-code detail details ok success"
     " timestamp trace-id path object param title instance metadata is-error subtype provider model raw-status-code"
-    " hint reason stats usage name event retry-after error-code error-type data thread-id uuid".split()
+    " hint reason stats usage name event retry-after error-code error-type data thread-id uuid"
 )
-_ENVELOPES = frozenset("choices candidates promptfeedback prompt-feedback base-resp is-error".split())
+_ENVELOPES = names("choices candidates promptfeedback prompt-feedback base-resp is-error")
 
 
 class Reading:
@@ -63,24 +63,24 @@ class Reading:
 
 def is_envelope(data: Mapping[str, object]) -> bool:
     """Whether an object that a command printed is its own structure, rather than JSON that a model wrote."""
-    names = {name_of(str(key)): value for key, value in data.items()}
-    if _ENVELOPES & set(names):
+    fields = {name_of(str(key)): value for key, value in data.items()}
+    if _ENVELOPES & set(fields):
         return True
-    kind = names.get("type")
-    if kind in ("result", "error") or names.get("object") in (
+    kind = fields.get("type")
+    if kind in ("result", "error") or fields.get("object") in (
         "error",
         "response",
         "chat.completion",
         "batch",
     ):
         return True
-    if isinstance(names.get("response"), str) and (
-        "stats" in names or "session-id" in names or "done" in names
+    if isinstance(fields.get("response"), str) and (
+        "stats" in fields or "session-id" in fields or "done" in fields
     ):
         return True
-    if names.get("status") in _FAILED and ({"error", "message", "detail"} & set(names)):
+    if fields.get("status") in _FAILED and ({"error", "message", "detail"} & set(fields)):
         return True
-    return bool(names.get("error") or names.get("errors")) and set(names) <= _ENVELOPE
+    return bool(fields.get("error") or fields.get("errors")) and set(fields) <= _ENVELOPE
 
 
 def is_bare(data: Mapping[str, object]) -> bool:
@@ -90,14 +90,14 @@ def is_bare(data: Mapping[str, object]) -> bool:
 
 def read(data: Mapping[str, object], reading: Reading) -> None:
     """Add what one object says: a whole reply, or one event of a stream."""
-    names = {name_of(str(key)): data[key] for key in sorted(data, key=str)}
-    _endings(names, reading, 0)
+    fields = {name_of(str(key)): data[key] for key in sorted(data, key=str)}
+    _endings(fields, reading, 0)
     here = Reading()
-    _failures(data, names, here)
-    if not here.errors or names.get("choices") or names.get("candidates"):
+    _failures(data, fields, here)
+    if not here.errors or fields.get("choices") or fields.get("candidates"):
         for name in CONTENT_NAMES:
-            if name in names and not (name == "message" and isinstance(names[name], str)):
-                _content(names[name], reading, 0)
+            if name in fields and not (name == "message" and isinstance(fields[name], str)):
+                _content(fields[name], reading, 0)
     reading.errors += here.errors  # behind the content: an error beside it outweighs it
 
 
@@ -108,49 +108,47 @@ def failed(data: Mapping[str, object]) -> Optional[Statement]:
     return reading.errors[0] if reading.errors else None
 
 
-def _failures(data: Mapping[str, object], names: Mapping[str, object], reading: Reading) -> None:
-    error = names.get("error")
+def _failures(data: Mapping[str, object], fields: Mapping[str, object], reading: Reading) -> None:
+    error = fields.get("error")
     if isinstance(error, dict) and not any(error.values()):
         error = None  # an object of nulls is the shape of success, too
     if isinstance(error, (dict, list)) and error:
         reading.fail(of_object(dict(data) if isinstance(error, dict) else error))
-    elif isinstance(error, str) and error.strip():
-        reading.fail(of_object(dict(data)))
-    elif _states_failure(names):
+    elif (isinstance(error, str) and error.strip()) or _states_failure(fields):
         reading.fail(of_object(dict(data)))
 
 
-def _states_failure(names: Mapping[str, object]) -> bool:
-    if names.get("is-error") is True or names.get("error") is True:
+def _states_failure(fields: Mapping[str, object]) -> bool:
+    if fields.get("is-error") is True or fields.get("error") is True:
         return True
-    if names.get("success") is False or names.get("ok") is False:
+    if fields.get("success") is False or fields.get("ok") is False:
         return True
-    kind = names.get("type")
-    if kind == "error" or names.get("object") == "error":
+    kind = fields.get("type")
+    if kind == "error" or fields.get("object") == "error":
         return True
-    errors = names.get("errors")
+    errors = fields.get("errors")
     if isinstance(errors, dict):
         errors = errors.get("data")
-    if isinstance(errors, list) and errors and not names.get("result"):
+    if isinstance(errors, list) and errors and not fields.get("result"):
         return True
-    status = names.get("status")
+    status = fields.get("status")
     if isinstance(status, str) and words(status) in _FAILED:
         return True
-    base = names.get("base-resp")
+    base = fields.get("base-resp")
     if isinstance(base, dict) and base.get("status_code") not in (0, None):
         return True
-    return any(key.endswith("-exception") and isinstance(value, dict) for key, value in names.items())
+    return any(key.endswith("-exception") and isinstance(value, dict) for key, value in fields.items())
 
 
-def _endings(names: Mapping[str, object], reading: Reading, depth: int) -> None:
+def _endings(fields: Mapping[str, object], reading: Reading, depth: int) -> None:
     """Why it ended, wherever that stands; what a model wrote is not looked into."""
     for name in ("status", "state"):
-        status = names.get(name)
+        status = fields.get(name)
         if isinstance(status, str) and re.search(r"incomplete$|expired$|timeout_exceeded$", words(status)):
             reading.endings.append(words(status))
-    if names.get("truncated") is True and "stop-type" in names:
+    if fields.get("truncated") is True and "stop-type" in fields:
         reading.endings.append("truncated")
-    for name, value in names.items():
+    for name, value in fields.items():
         if name in _ENDING and isinstance(value, str) and value:
             token = words(value)
             # "unspecified" and a null in between say nothing
@@ -158,10 +156,8 @@ def _endings(names: Mapping[str, object], reading: Reading, depth: int) -> None:
         elif name == "incomplete-details" and isinstance(value, dict) and value.get("reason"):
             reading.endings.append(f"incomplete_{words(str(value['reason']))}")
         elif (
-            depth < _DEEP
-            and name not in ("content", "message", "usage", "parts", "error")
-            or name == "message-stop"
-        ):
+            depth < _DEEP and name not in ("content", "message", "usage", "parts", "error")
+        ) or name == "message-stop":
             _inner_endings(value, reading, depth + 1)
         elif name == "message" and isinstance(value, dict):
             inner = {name_of(str(key)): each for key, each in value.items() if key != "content"}
@@ -191,17 +187,17 @@ def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
     kind = part.get("type")
     if part.get("thought") is True or (isinstance(kind, str) and _THOUGHT.search(kind)):
         return
-    names = {name_of(str(key)): value for key, value in part.items()}
-    refusal = names.get("refusal")
+    fields = {name_of(str(key)): value for key, value in part.items()}
+    refusal = fields.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
         reading.refusal += refusal
-    if isinstance(names.get("error"), dict):
-        reading.fail(of_object({"error": names["error"]}))
+    if isinstance(fields.get("error"), dict):
+        reading.fail(of_object({"error": fields["error"]}))
     found = False
     for name in ("text", "content", "parts", "token", *CONTENT_NAMES):
-        if name in names and not (name == "message" and isinstance(names[name], str)):
+        if name in fields and not (name == "message" and isinstance(fields[name], str)):
             found = True
-            _content(names[name], reading, depth)
+            _content(fields[name], reading, depth)
     for name in (
         "tool-calls",
         "function-call",
@@ -212,6 +208,6 @@ def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
         "b64-json",
         "image",
     ):
-        reading.other = reading.other or bool(names.get(name))
+        reading.other = reading.other or bool(fields.get(name))
     if not found and isinstance(kind, str) and re.search(r"call|tool|image|audio|file|document", kind):
         reading.other = True

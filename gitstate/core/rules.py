@@ -56,15 +56,18 @@ TOKENS: tuple[Rule, ...] = (
     _token(
         "capacity", "quota", "capacity",
         r"overload", r"capacity", r"not_ready", r"(?:server|system|engine|model|queue)_(?:is_)?(?:busy|full|loading)",
-        r"insufficient_system_resource", r"resource_unavailable", r"no_available", r"unavailable_error$", r"high_demand",
+        r"insufficient_system_resource", r"resource_unavailable", r"no_available", r"unavailable_error$",
+        r"high_demand",
     ),
     _token(
         "window", "quota", "window",
-        r"usage_limit", r"quota_exhausted", r"(?:five|5)_hour", r"(?:seven|7)_day", r"(?:per|by)_(?:hour|day|week|month)",
+        r"usage_limit", r"quota_exhausted", r"(?:five|5)_hour", r"(?:seven|7)_day",
+        r"(?:per|by)_(?:hour|day|week|month)",
         r"(?:session|hour|hourly|day|week|month|year|yearly|5h|7d|24h)_(?:\w+_)?(?:limit|quota|cap|rate)",
         r"(?:^|_)(?:rpd|tpd|rph|tph)(?:_|$)", r"daily", r"weekly", r"monthly",
     ),
-    _token("slow-down", "quota", "throttle", r"slow_down", r"too_quickly", r"concurrency", r"concurrent_(?:limit|request)"),
+    _token("slow-down", "quota", "throttle", r"slow_down", r"too_quickly", r"concurrency",
+    r"concurrent_(?:limit|request)"),
     _token(
         "rate", "quota", "throttle",
         r"rate_?limit_(?:exceeded|reached)", r"rate_?limited", r"rate_exceeded", r"throttl", r"request_limit",
@@ -95,7 +98,8 @@ TOKENS: tuple[Rule, ...] = (
         r"unsupported_country", r"service_disabled", r"restricted",
     ),
     _token(
-        "permission", "phase_error", "auth", r"permission", r"forbidden", r"not_allowed", r"access_denied", weak="family"
+        "permission", "phase_error", "auth", r"permission", r"forbidden", r"not_allowed", r"access_denied",
+        weak="family",
     ),
     _token("turns", "validation", "truncated", r"max_turns", r"turn_limit", r"max_iterations"),
     _token("unavailable", "quota", "capacity", r"unavailable", weak="family"),
@@ -115,7 +119,8 @@ TOKENS: tuple[Rule, ...] = (
     ),
     _token(
         "server", "unknown", "",
-        r"api_error", r"server_error", r"internal", r"unknown", r"bad_gateway", r"upstream", r"model_(?:stream_)?error",
+        r"api_error", r"server_error", r"internal", r"unknown", r"bad_gateway", r"upstream",
+        r"model_(?:stream_)?error",
         r"service_error",
         weak="generic",
     ),
@@ -159,8 +164,10 @@ WINDOW = _said(
     "window", "quota", "window",
     r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}", r"individual quota",
     r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b",
-    rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}", r"per(?:day|hour|week|month)",
-    r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?(?:limit|quota|window|cap)",
+    rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}",
+    r"per(?:day|hour|week|month)",
+    r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?(?:limit|quota"
+    r"|window|cap)",
     r"\bfor today", r"today's", r"last (?:24 hours|\d+ hours|day|week|month)", r"per \d{4,}\s?s(?:ec|econds)?\b",
     rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})", r"quota will be replenished",
     rf"you(?:'ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b",
@@ -175,7 +182,8 @@ MESSAGES: tuple[Rule, ...] = (
         "too-large", "validation", "too_large",
         r"context (?:length|window|size|limit)", r"maximum (?:context|prompt|input|number of (?:input )?tokens)",
         rf"(?:{_THING}|payload|body|entity|file)\b[^.\n]{{0,30}}? (?:is |are |was |were )?too (?:large|long|big)",
-        r"too large for (?:this |the )?model", r"exceeds? the (?:model|maximum|max\b|available context|context|token limit of)",
+        r"too large for (?:this |the )?model",
+        r"exceeds? the (?:model|maximum|max\b|available context|context|token limit of)",
         r"reduce (?:the length|your (?:message|prompt|input|request)|the (?:size|number))",
         r"input or output tokens must be reduced", r"total number of tokens in the prompt", r"weight exceeds",
         r"inputs?`? tokens? \+ `?max_new_tokens", r"exceeds? (?:the )?(?:size|upload) limit",
@@ -183,7 +191,8 @@ MESSAGES: tuple[Rule, ...] = (
     ),
     _said(
         "refused", "validation", "refused",
-        r"content (?:management |filter(?:ing)? |moderation |usage |safety )?polic", r"usage polic", r"content filter",
+        r"content (?:management |filter(?:ing)? |moderation |usage |safety )?polic", r"usage polic",
+        r"content filter",
         rf"{_THING} (?:was|were|has been|have been|is|got) (?:\w+ )?(?:filtered|blocked|flagged|refused|moderated)",
         rf"{_THING} (?:was|were|has been) rejected (?:by|as a result of) (?:the |our )?(?:safety|moderation|content)",
         r"(?:flagged|blocked) (?:as|by|for|due to|because)", r"violat\w* (?:\w+ ){0,3}(?:polic|terms|guideline)",
@@ -197,17 +206,20 @@ MESSAGES: tuple[Rule, ...] = (
     _said(
         "billing", "quota", "billing",
         r"insufficient (?:\w+ ){0,2}(?:credits?|balance|funds?|quota)",
-        r"(?:credits?|balance|funds?|wallet)\b[^.\n]{0,25}? (?:too low|insufficient|exhausted|depleted|run out|used up|empty"
+        r"(?:credits?|balance|funds?|wallet)\b[^.\n]{0,25}? (?:too low|insufficient|exhausted|depleted|run out"
+        r"|used up|empty"
         r"|negative|expired|not enough|below)",
         r"(?:out of|no(?: more)?|not enough|used (?:up )?all(?: available| of)?(?: your| its| the)?|any) "
         r"(?:remaining |available |prepaid |api |extra )?(?:credits?|balance|funds|money|extra usage)",
         r"0 credits (?:remaining|left)", r"(?:requires?|need|must|exceed\w* (?:your|the|all)) (?:\w+ ){0,3}credits",
         r"can only afford", r"credit card", r"key limit exceeded(?! \((?:daily|weekly|monthly))",
         r"payment (?:is )?(?:required|failed|declined|method|overdue|past due|due)", r"valid payment", r"invoice",
-        r"billing (?:hard |soft )?(?:limit|cap)", r"billing (?:is |has |account )?(?:\w+ )?(?:not |dis|in)(?:enabled|abled|active)",
+        r"billing (?:hard |soft )?(?:limit|cap)",
+        r"billing (?:is |has |account )?(?:\w+ )?(?:not |dis|in)(?:enabled|abled|active)",
         r"(?:enable|set ?up|activate|add|requires?|update|verify) (?:your )?billing(?! (?:details|page))",
         r"account is not active", r"account (?:\S+ ){0,3}suspended", r"suspended[^.\n]{0,40}billing",
-        r"(?:spend(?:ing)?|cost|budget|dollar|usd|\$)\b[^.\n]{0,40}?\b(?:limit|cap|quota|exceed|reach|exhaust|used up|spent)",
+        r"(?:spend(?:ing)?|cost|budget|dollar|usd|\$)\b[^.\n]{0,40}?\b(?:limit|cap|quota|exceed|reach|exhaust"
+        r"|used up|spent)",
         r"(?:limit|cap|quota|exceed\w*|reach\w*|exhaust\w*|over)\b[^.\n]{0,30}?\b(?:spend(?:ing)?|budget)\b",
         r"extra usage (?:is )?required", r"subscription (?:has )?(?:expired|lapsed|ended|required|inactive)",
         r"no active subscription", r"not included in your plan", r"plan does not include", r"top[- ]?up required",
@@ -216,10 +228,14 @@ MESSAGES: tuple[Rule, ...] = (
     WINDOW,
     _said(
         "capacity", "quota", "capacity",
-        r"overload", r"(?:at|over|of|no|lacks?|insufficient|exceed\w*|out of|full|available|limited|tier) (?:\w+ )?(?<!your )capacity",
-        r"(?<!your )capacity (?:is |temporarily |has been |was )*(?:exceeded|reached|exhausted|full|unavailable|limit|constraint)",
-        r"servers?(?: is| are)? (?:\w+ )?busy", r"\bbusy\b", r"high(?:er)?(?: than usual)? (?:demand|load|traffic|volume)",
-        r"not ready", r"(?:is|currently|model|still|^) ?(?:loading|warming up|starting up)\b(?! config)", r"heavy load",
+        r"overload", r"(?:at|over|of|no|lacks?|insufficient|exceed\w*|out of|full|available|limited"
+        r"|tier) (?:\w+ )?(?<!your )capacity",
+        r"(?<!your )capacity (?:is |temporarily |has been |was )*(?:exceeded|reached|exhausted|full|unavailable"
+        r"|limit|constraint)",
+        r"servers?(?: is| are)? (?:\w+ )?busy", r"\bbusy\b",
+        r"high(?:er)?(?: than usual)? (?:demand|load|traffic|volume)",
+        r"not ready", r"(?:is|currently|model|still|^) ?(?:loading|warming up|starting up)\b(?! config)",
+        r"heavy load",
         r"maximum pending requests", r"queue is full", r"(?:slots|workers) (?:are )?(?:busy|in use)",
         r"no (?:available )?(?:slots?|workers?|instances?|gpus?|machines?)\b", r"temporarily unavailable",
         r"service (?:is )?(?:temporarily |currently )?unavailable",
@@ -229,7 +245,8 @@ MESSAGES: tuple[Rule, ...] = (
         r"rate[- _]?limit", r"too many (?:concurrent |parallel )?(?:requests|tokens|connections|calls)", r"throttl",
         r"slow(?:ing)? down", r"too quickly", r"too fast", r"too frequent", r"per[-_ ]minute", r"limiting requests",
         r"(?:requests|tokens|calls|queries|images)(?:\s*/\s*|[ -]per[ -]|-)(?:second|sec|minute|min)",
-        r"\b(?:rpm|tpm|rps|qps)\b", r"concurren\w+ (?:limit|requests?|reached)", r"token limit reached", r"request limit",
+        r"\b(?:rpm|tpm|rps|qps)\b", r"concurren\w+ (?:limit|requests?|reached)", r"token limit reached",
+        r"request limit",
         r"limit of \d+ (?:\w+ )?(?:requests|calls|tokens)", r"enqueued token", r"\brate exceeded",
     ),
 )  # fmt: skip
@@ -243,67 +260,82 @@ QUOTA_WORD = _said(
 )  # fmt: skip
 BILLING_ADVICE = _said("billing-advice", "quota", "billing", r"\bbilling\b")
 
-_SECRET = r"(?:api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer|key found)"
+_KEY = r"(?:api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer|key found)"
 
 OTHERS: tuple[Rule, ...] = (
     _said(
         "auth", "phase_error", "auth",
-        rf"(?:invalid|incorrect|missing|no|wrong|expired|bad|revoked|unknown|provide an?|set (?:the|your)|not a valid|required)"
-        rf" (?:\w+ ){{0,3}}{_SECRET}",
-        r"api[ _-]?key (?:is |was |has |not )?(?:\w+ )?(?:invalid|missing|expired|not (?:valid|found|set|provided)|required"
+        rf"(?:invalid|incorrect|missing|no|wrong|expired|bad|revoked|unknown|provide an?|set (?:the|your)"
+        rf"|not a valid|required)"
+        rf" (?:\w+ ){{0,3}}{_KEY}",
+        r"api[ _-]?key (?:is |was |has |not )?(?:\w+ )?(?:invalid|missing|expired|not (?:valid|found|set"
+        r"|provided)|required"
         r"|incorrect|revoked|environment)",
-        r"unauthori[sz]ed", r"unauthenticated", r"authenticat\w* (?:failed|failure|error|(?:is )?required)", r"_API_KEY\b",
+        r"unauthori[sz]ed", r"unauthenticated", r"authenticat\w* (?:failed|failure|error|(?:is )?required)",
+        r"_API_KEY\b",
         r"failed to authenticate", r"could not (?:be )?authenticate", r"not authenticated", r"not logged in",
         r"(?:please )?(?:run|use|try) [^.\n]{0,20}?/?log ?in\b", r"log ?in (?:again|required|first|to continue)",
         r"please (?:sign|log) ?in", r"sign in (?:again|to)", r"session (?:has )?expired", r"unregistered callers",
         r"token (?:[\w ]{0,30} )?(?:expired|revoked|invalid)", r"permission", r"access denied", r"forbidden",
         r"(?:do not|don't|does not|doesn't|no) have access", r"not (?:allowed|permitted|entitled)",
-        r"account (?:has been |is )?(?:deactivated|disabled|banned)", r"organization has been (?:disabled|restricted)",
+        r"account (?:has been |is )?(?:deactivated|disabled|banned)",
+        r"organization has been (?:disabled|restricted)",
         r"credentials (?:not|could not)", r"unable to locate credentials",
     ),
     _said(
         "usage", "planning_error", "",
         r"(?:unknown|unrecogni[sz]ed|unexpected|invalid|no such|ambiguous|unsupported|missing|conflicting) (?:\w+ )?"
-        r"(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|variant|field|key\b(?! found))\b",
-        r"(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)", r"arguments are required",
+        r"(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|variant|field"
+        r"|key\b(?! found))\b",
+        r"(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)",
+        r"arguments are required",
         r"flag provided but not defined", r"invalid value for", r"cannot be used with", r"^usage:",
-        r"try ['`\"]?[\w -]+--help", r"must be (?:a|an|one of)\b", r"option [^\n]{0,40} not recogni[sz]ed", r"illegal option",
+        r"try ['`\"]?[\w -]+--help", r"must be (?:a|an|one of)\b", r"option [^\n]{0,40} not recogni[sz]ed",
+        r"illegal option",
         r"invalid (?:settings|config\w*|json|schema|request|type)", r"expected one of",
         r"(?:config\w*|settings)\b[^.\n]{0,40}(?:invalid|malformed|error|could not be (?:parsed|read))",
-        r"is not supported (?:with|by|for|when|in)\b", r"unsupported (?:parameter|value)", r"malformed", r"bad request",
+        r"is not supported (?:with|by|for|when|in)\b", r"unsupported (?:parameter|value)", r"malformed",
+        r"bad request",
     ),
     _said(
         "not-found", "phase_error", "not_found",
-        r"not found", r"no such file", r"(?:do|does|may|might)(?: not|n't) exist", r"unknown model", r"no (?:such )?model",
+        r"not found", r"no such file", r"(?:do|does|may|might)(?: not|n't) exist", r"unknown model",
+        r"no (?:such )?model",
         r"(?:not|isn't) a (?:known|valid) model", r"could(?: not|n't) (?:be )?f(?:ind|ound)", r"cannot find",
         r"unable to find", r"has been (?:decommissioned|removed|retired)", r"try pulling it",
         r"model [^\n]{0,60}(?:is not available|not available|unavailable for)",
     ),
     _said(
         "turns", "validation", "truncated",
-        r"(?:max(?:imum)?(?: number of)?|limit of \d+) (?:\w+ )?(?:turns|steps|iterations)", r"turn limit", r"output limit",
+        r"(?:max(?:imum)?(?: number of)?|limit of \d+) (?:\w+ )?(?:turns|steps|iterations)", r"turn limit",
+        r"output limit",
         r"(?:output|response|completion) (?:\w+ ){0,3}(?:truncated|cut off|exceeded the \d+ output token)",
         r"output token (?:limit|maximum)",
     ),
     _said(
         "timeout", "timeout", "wall",
-        r"(?:request|operation|read|call|response|deadline|gateway|session|model|command|idle|stream|api)\b[^.\n]{0,25}?"
+        r"(?:request|operation|read|call|response|deadline|gateway|session|model|command|idle|stream"
+        r"|api)\b[^.\n]{0,25}?"
         r"(?:timed[ -]?out|time-?out)", r"deadline e?x(?:ceeded|pired)", r"deadline expired", r"window expired",
         r"^(?:\w+: )?timed? ?out", r"timed out (?:after|waiting)",
     ),
 )  # fmt: skip
 CONNECTION = _said(
     "connection", "unknown", "",
-    r"connection (?:error|reset|refused|closed|aborted|terminated|lost|failed|timed out)", r"could not (?:resolve|connect)",
-    r"couldn't connect", r"failed to (?:connect|fetch)", r"network (?:error|is unreachable)", r"\be(?:conn\w+|notfound|timedout)",
-    r"eai_again", r"socket hang up", r"name resolution", r"getaddrinfo", r"tls handshake", r"\bssl\b", r"fetch failed",
+    r"connection (?:error|reset|refused|closed|aborted|terminated|lost|failed|timed out)",
+    r"could not (?:resolve|connect)",
+    r"couldn't connect", r"failed to (?:connect|fetch)", r"network (?:error|is unreachable)",
+    r"\be(?:conn\w+|notfound|timedout)",
+    r"eai_again", r"socket hang up", r"name resolution", r"getaddrinfo", r"tls handshake", r"\bssl\b",
+    r"fetch failed",
     r"stream disconnected", r"broken pipe", r"upstream connect error",
 )  # fmt: skip
 CRASH = _said(
     "crash", "phase_error", "crash",
     r"segmentation fault", r"core dumped", r"\baborted\b", r"\bkilled\b", r"bus error", r"illegal instruction",
     r"floating point exception", r"trace/breakpoint", r"\bterminated\b", r"terminate called", r"stack smashing",
-    r"out of memory", r"\boom\b", r"panicked at", r"^panic:", r"fatal (?:runtime )?error:", r"\bsig(?:segv|abrt|kill|bus|ill|fpe)\b",
+    r"out of memory", r"\boom\b", r"panicked at", r"^panic:", r"fatal (?:runtime )?error:",
+    r"\bsig(?:segv|abrt|kill|bus|ill|fpe)\b",
     r"stack overflow", r"assertion (?:`[^\n]*' )?failed", r"double free",
 )  # fmt: skip
 
@@ -336,9 +368,10 @@ _NOT_CAUSES = re.compile(
     https?://\S+
     | \(? \b not \s (?:your|a|an|the|due \s to \s your) [^.)\n]{0,40}? \b(?:limit|quota|billing|credits?) \w* \)?
     | \b(?:please\s)? (?: upgrade | purchase | buy | subscribe | switch \s to | visit | see | go \s to | head \s to
-      | learn \s more | contact | request (?: \s an? )? (?: \s quota)? \s increase | submit \s an? \s quota | apply \s for
-      | consider | add \s (?:\w+\s){0,2}? (?:credits?|funds|a\ payment\ method) | to \s (?:increase|raise|get|request|avoid
-      |continue|keep) | for \s (?:more|higher) | if \s you | you \s can | increase \s your | manage | turn \s on
+      | learn \s more | contact
+      | request (?: \s an? )? (?: \s quota)? \s increase | submit \s an? \s quota | apply \s for
+      | consider | add \s (?:\w+\s){0,2}? (?:credits?|funds|a\ payment\ method)
+      | to \s (?:increase|raise|get|request|avoid|continue|keep) | for \s (?:more|higher) | if \s you | you \s can | increase \s your | manage | turn \s on
       | enable \s (?:extra\ usage|overage) | (?:need|want) \s more | reduce \s the \s prompt \s length ) \b
       [^.\n·∙•]* (?: \.(?=\d)[^.\n]* )*
     """

@@ -35,29 +35,38 @@ _ERROR_OPENS = re.compile(
     | (?i: error (?: \s code )? :? \s [45]\d\d \b )
     | (?: [A-Za-z_]\w*\. )* [A-Z]\w* (?: Error | Exception | Exhausted | Timeout ) \s? (?: : | $ )
     | (?i: (?: http \S* \s )? (?: status \s )? [45]\d\d \s? [:–-]? \s?
-         (?: too \s many \s requests | service \s (?: temporarily \s )? unavailable | unauthorized | forbidden | not \s found
-         | bad \s gateway | gateway \s time-?out | payment \s required | bad \s request | internal \s server \s error
+         (?: too \s many \s requests | service \s (?: temporarily \s )? unavailable | unauthorized | forbidden
+         | not \s found | bad \s gateway | gateway \s time-?out | payment \s required | bad \s request
+         | internal \s server \s error
          | request \s time-?out | (?: site \s is \s )? overloaded | payload \s too \s large | unprocessable ) )
-    | (?i: fatal: | panic: | exception: | an \s (?: unexpected \s )? error \s (?: has \s )? occurred | request \s (?: failed | rejected )
+    | (?i: fatal: | panic: | exception: | an \s (?: unexpected \s )? error \s (?: has \s )? occurred
+         | request \s (?: failed | rejected )
          | failed \s to \s | error \s (?: when | while | from | calling | communicating | in ) \b | unable \s to \s )
     )"""
 )
 _PERSON = re.compile(
-    r"(?i)\b(?:you|your|you're|you've|please|try again|resets?|upgrade|log ?in|sign in|retry|add \d+ credits)\b|\|\d{10}"
+    r"(?i)\b(?:you|your|you're|you've|please|try again|resets?|upgrade|log ?in|sign in|retry|add \d+ credits)\b"
+    r"|\|\d{10}"
 )
 _STATE = re.compile(
-    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too many requests|insufficient|invalid|expired|overloaded|unavailable"
+    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too many requests|insufficient|invalid|expired|overloaded"
+    r"|unavailable"
     r"|busy|failed|required|denied|unauthorized|timed out|depleted|at capacity|over capacity|used up|not logged in"
     r"|no capacity|rejected|limited|out of credits|declined|suspended)\b"
 )
 _EXPLAINS = re.compile(
-    r"""(?ix) \? | \b(?:is|are|was|were) \s (?:the|a|an|what|how|why|when|one\ of) \b | \b(?:means?|refers?|describes?|explains?|explained|tells?|indicates?|signals?|stands\ for|happens|occurs|appears)\b
-    | \bhow\b | \bwhy\b | \bwhat\b | \bwhen \s (?:a|an|the|you|it|your) \b | \b(?:guide|story|chapter|article|introduction|lessons?)\b
-    | ^ \W* (?: a | an | when | if | how | what | why | in | some | many | most | every | on | as | while | living | understanding
-      | dealing | handling | avoiding | once | because | although ) \b | ^ \s* (?: \# | ``` | > | \| | [-*+]\s | \d+[.)]\s )"""
+    r"""(?ix) \? | \b(?:is|are|was|were) \s (?:the|a|an|what|how|why|when|one\ of) \b
+    | \b(?:means?|refers?|describes?|explains?|explained|tells?|indicates?
+      |signals?|stands\ for|happens|occurs|appears)\b
+    | \bhow\b | \bwhy\b | \bwhat\b | \bwhen \s (?:a|an|the|you|it|your) \b
+    | \b(?:guide|story|chapter|article|introduction|lessons?)\b
+    | ^ \W* (?: a | an | when | if | how | what | why | in | some | many | most | every | on | as | while | living
+      | understanding | dealing | handling | avoiding | once | because | although ) \b
+    | ^ \s* (?: \# | ``` | > | \| | [-*+]\s | \d+[.)]\s )"""
 )
 _ASIDE = re.compile(
-    r"(?i)^\W*(?:\[?\d[\d:.,TZ+ -]*\]?\s*)?\W*(?:warn(?:ing)?|deprecat\w*|\w*DeprecationWarning|info|debug|notice|note|trace|hint)\b"
+    r"(?i)^\W*(?:\[?\d[\d:.,TZ+ -]*\]?\s*)?\W*(?:warn(?:ing)?|deprecat\w*|\w*DeprecationWarning|info|debug"
+    r"|notice|note|trace|hint)\b"
     r"|^\(node:\d+\)|^\s+at\s"
 )
 _SIDE_SERVER = re.compile(
@@ -66,10 +75,11 @@ _SIDE_SERVER = re.compile(
 _RETRY = re.compile(
     r"(?i)^\W*(?:\w+:\s)?(?:retry(?:ing)?\b.*\d|reconnecting|attempt \d|backing off|waiting \d)"
 )
-_TRACE = "Traceback (most recent call last):"
+TRACE = "Traceback (most recent call last):"
 _LAST = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::|$)", re.MULTILINE)
 _OTHER_TRACES = re.compile(
-    r"(?m)^thread '.*' (?:\(\d+\) )?panicked at|^panic: |^goroutine \d+ \[|^Exception in thread \"|^\s+at .*[(:].*:\d+:\d+\)?$"
+    r"(?m)^thread '.*' (?:\(\d+\) )?panicked at|^panic: |^goroutine \d+ \[|^Exception in thread \""
+    r"|^\s+at .*[(:].*:\d+:\d+\)?$"
     r"|^\s+at [\w.$]+\(\w+\.java:\d+\)$|^node:internal/"
 )
 
@@ -196,7 +206,7 @@ class Spoken(NamedTuple):
 def last_words(stderr: str) -> Spoken:
     """The last statement on an error stream, without warnings of side servers and the tool's own retries."""
     text = plain(stderr[-TAIL:]).strip()
-    if _TRACE in text:
+    if TRACE in text:
         return _python(text)
     lines = [line for line in text.splitlines() if line.strip() and not _RETRY.match(line)]
     lines = [line for line in lines if not _SIDE_SERVER.search(line)]
@@ -212,18 +222,21 @@ def last_words(stderr: str) -> Spoken:
 
 def _python(text: str) -> Spoken:
     """The last words of a Python traceback: the name of what was raised, and what it says."""
-    behind = text.rpartition(_TRACE)[2]
+    behind = text.rpartition(TRACE)[2]
     found = [match.start() for match in _LAST.finditer(behind)]
     said = behind[found[0] :] if found else behind
     return Spoken(said.strip(), True, True)
 
 
 _BANNER = re.compile(
-    r"(?i)^(?:aider v\d|(?:main |weak |editor )?model:|git repo:|repo-map:|use /help|added \S+ to the chat|warning:|https?://"
-    r"|read-only|vs code terminal|detected|note: in-chat|cost estimates|restored previous|-{3,}$|─+$|>\s*$|open documentation)"
+    r"(?i)^(?:aider v\d|(?:main |weak |editor )?model:|git repo:|repo-map:|use /help|added \S+ to the chat"
+    r"|warning:|https?://"
+    r"|read-only|vs code terminal|detected|note: in-chat|cost estimates|restored previous|-{3,}$|─+$|>\s*$"
+    r"|open documentation)"
 )
 _TRANSCRIPT_ADVICE = re.compile(
-    r"(?i)^(?:the api provider|check your|retrying in|please (?:wait|check|try)|you can|see https?:|try again|for more)"
+    r"(?i)^(?:the api provider|check your|retrying in|please (?:wait|check|try)|you can|see https?:|try again"
+    r"|for more)"
 )
 _TRANSCRIPT_ERROR = re.compile(r"(?m)^litellm\.(?:\w+\.)?\w+(?:Error|Exception|Timeout)\b")
 
@@ -258,7 +271,8 @@ def transcript(text: str, tool: str) -> Optional[Transcript]:
 _PAGE = re.compile(r"\s*(?:<!doctype html|<html|<head|<\?xml|<error)", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1|code|message)[^>]*>(.{0,300}?)</\1>", re.IGNORECASE | re.DOTALL)
 _ERROR_TITLE = re.compile(
-    r"(?i)\b[45]\d\d\b|error|unavailable|bad gateway|attention required|just a moment|access denied|forbidden|not found"
+    r"(?i)\b[45]\d\d\b|error|unavailable|bad gateway|attention required|just a moment|access denied|forbidden"
+    r"|not found"
     r"|too many requests|time-?d? ?out|blocked|captcha|maintenance|exception|throttl|unauthori[sz]ed"
 )
 

@@ -12,14 +12,14 @@ from typing import Optional
 
 from gitstate.core import reply
 from gitstate.core.reply import Reading
-from gitstate.core.unwrap import Statement, of_object, of_text, words
+from gitstate.core.unwrap import Statement, names, of_object, of_text, words
 from gitstate.core.waits import name_of
 
 # Events of a run that are not its outcome: what tools did, what was asked, how far it is.
-_ASIDE = frozenset(
+_ASIDE = names(
     "system user init tool tool_use tool_result tool_call tool_output function_call ping thread_started turn_started"
     " step_start step_started progress log debug info warning warn notice hook stats status retry api_retry reconnect"
-    " thinking reasoning session session_start thread_resumed item_started item_updated".split()
+    " thinking reasoning session session_start thread_resumed item_started item_updated"
 )
 _DONE = re.compile(
     r"(?:^|_)(?:done|completed?|result|message_stop|message_end|stream_end|end_of_stream|finish(?:ed)?|end|succeeded)$"
@@ -102,7 +102,8 @@ def parse(text: str) -> object:
 
 def _events(text: str) -> Iterator[tuple[str, str]]:
     """Name and data of each event; the last one counts also where the stream broke off behind it."""
-    name, data = "", []
+    name = ""
+    data: list[str] = []
     for line in text.splitlines():
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
@@ -122,33 +123,33 @@ def _events(text: str) -> Iterator[tuple[str, str]]:
 
 def event(data: Mapping[str, object], name: str, reading: Reading) -> None:
     """Add one event. `name` is what the stream calls it, where it does."""
-    names = {name_of(str(key)): value for key, value in data.items()}
-    kind = words(_kind_of(names) or name)
-    if kind == "rate_limit_event" or "rate-limit-info" in names:
-        _limit(names, reading)
-    elif kind.startswith("item_") or (kind == "item" and "item" in names):
-        _item(names.get("item"), reading)
-    elif kind in _ASIDE or names.get("severity") in ("warning", "info"):
+    fields = {name_of(str(key)): value for key, value in data.items()}
+    kind = words(_kind_of(fields) or name)
+    if kind == "rate_limit_event" or "rate-limit-info" in fields:
+        _limit(fields, reading)
+    elif kind.startswith("item_") or (kind == "item" and "item" in fields):
+        _item(fields.get("item"), reading)
+    elif kind in _ASIDE or fields.get("severity") in ("warning", "info"):
         return
-    elif kind == "assistant" or (kind == "message" and names.get("role") == "assistant"):
-        _assistant(data, names, reading)
-    elif kind == "message" and names.get("role") in ("user", "system", "tool"):
+    elif kind == "assistant" or (kind == "message" and fields.get("role") == "assistant"):
+        _assistant(data, fields, reading)
+    elif kind == "message" and fields.get("role") in ("user", "system", "tool"):
         return
     elif _FAILED.search(kind):
         reading.fail(
-            of_object({"error": names["error"]} if isinstance(names.get("error"), dict) else dict(data))
+            of_object({"error": fields["error"]} if isinstance(fields.get("error"), dict) else dict(data))
         )
         _expired(kind, reading)
     elif kind == "response_incomplete":
-        reply.read(_inner(names), reading)
+        reply.read(_inner(fields), reading)
         reading.ended = True
     else:
-        _other(data, names, kind, reading)
+        _other(data, fields, kind, reading)
 
 
-def _kind_of(names: Mapping[str, object]) -> str:
+def _kind_of(fields: Mapping[str, object]) -> str:
     for key in ("type", "event-type", "event"):
-        value = names.get(key)
+        value = fields.get(key)
         if isinstance(value, str):
             return value
     return ""
@@ -159,9 +160,9 @@ def _expired(kind: str, reading: Reading) -> None:
         reading.endings.append("expired")
 
 
-def _limit(names: Mapping[str, object], reading: Reading) -> None:
+def _limit(fields: Mapping[str, object], reading: Reading) -> None:
     """News of a limit: only a rejection is one of a failure, and only if no answer follows."""
-    info = names.get("rate-limit-info", names)
+    info = fields.get("rate-limit-info", fields)
     if isinstance(info, dict) and words(str(info.get("status"))) in ("rejected", "blocked", "exceeded"):
         kept = {key: value for key, value in info.items() if not str(key).lower().startswith("overage")}
         reading.weak.append(of_object(kept))
@@ -179,14 +180,14 @@ def _item(item: object, reading: Reading) -> None:
         reading.weak.append(of_object(dict(item)))
 
 
-def _assistant(data: Mapping[str, object], names: Mapping[str, object], reading: Reading) -> None:
+def _assistant(data: Mapping[str, object], fields: Mapping[str, object], reading: Reading) -> None:
     """A message of the model, or of the tool in its place, which then says so."""
-    message = names.get("message")
-    spoken = names.get("error")
+    message = fields.get("message")
+    spoken = fields.get("error")
     synthetic = isinstance(message, dict) and message.get("model") == "<synthetic>"
-    if spoken or synthetic or names.get("is-api-error-message") is True:
+    if spoken or synthetic or fields.get("is-api-error-message") is True:
         said = Reading()
-        reply.read({"content": message if isinstance(message, dict) else names.get("content")}, said)
+        reply.read({"content": message if isinstance(message, dict) else fields.get("content")}, said)
         statement = of_text("\n".join(said.text))
         if isinstance(spoken, (str, dict)):
             statement = of_object({"error": spoken}) + statement
@@ -197,23 +198,23 @@ def _assistant(data: Mapping[str, object], names: Mapping[str, object], reading:
     # Why this message ended is not why the run did: most end in a call of a tool.
 
 
-def _inner(names: Mapping[str, object]) -> Mapping[str, object]:
+def _inner(fields: Mapping[str, object]) -> Mapping[str, object]:
     for key in ("response", "result", "message"):
-        value = names.get(key)
+        value = fields.get(key)
         if isinstance(value, dict):
             return value
-    return names
+    return fields
 
 
-def _other(data: Mapping[str, object], names: Mapping[str, object], kind: str, reading: Reading) -> None:
-    whole = _inner(names) if kind.startswith("response_") else data
+def _other(data: Mapping[str, object], fields: Mapping[str, object], kind: str, reading: Reading) -> None:
+    whole = _inner(fields) if kind.startswith("response_") else data
     is_end = bool(_DONE.search(kind)) and not _DELTA_DONE.search(kind) and "step_" not in kind
     is_end = (
-        is_end or names.get("done") is True or "message-stop" in names or names.get("is-finished") is True
+        is_end or fields.get("done") is True or "message-stop" in fields or fields.get("is-finished") is True
     )
     statement = reply.failed(whole)
     if statement is not None:
-        _fail_with(statement, names, reading)
+        _fail_with(statement, fields, reading)
         if is_end:
             reading.ended, reading.success = True, False
             reading.endings += _own_endings(whole)
@@ -229,7 +230,7 @@ def _other(data: Mapping[str, object], names: Mapping[str, object], kind: str, r
         final = Reading()
         reply.read(whole, final)
         reading.refusal += final.refusal
-        reading.text = final.text or (reading.text if "result" not in names else final.text)
+        reading.text = final.text or (reading.text if "result" not in fields else final.text)
     elif not (_DELTA_DONE.search(kind) and _DONE.search(kind)):
         _add(whole, kind, reading)
 
@@ -254,9 +255,9 @@ def _own_endings(whole: Mapping[str, object]) -> list[str]:
     return final.endings + ([words(subtype)] if isinstance(subtype, str) and subtype != "success" else [])
 
 
-def _fail_with(statement: Statement, names: Mapping[str, object], reading: Reading) -> None:
+def _fail_with(statement: Statement, fields: Mapping[str, object], reading: Reading) -> None:
     """An error, with what a result that states one says in its own words."""
-    text = names.get("result")
+    text = fields.get("result")
     if isinstance(text, str) and text.strip():
         statement += of_text(text)
     reading.fail(statement)

@@ -13,30 +13,34 @@ from typing import NamedTuple, Optional
 
 from gitstate.core import waits
 
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text, as a set to look names up in."""
+    return frozenset(text.split())
+
+
 _DEEP, _NODES = 12, 2000
 TEXT = 16_384  # characters of a message that are looked at
 _OBJECT = 65_536  # characters of an object inside of a text
 
-_MESSAGE = frozenset(
+_MESSAGE = names(
     "message msg detail details title error-description description status-msg raw body response-body error-message"
-    " errormessage err error errors cause summary failure-reason exception stderr".split()
+    " errormessage err error errors cause summary failure-reason exception stderr"
 )
-_CODE = frozenset(
+_CODE = names(
     "code reason error-code errorcode error-type error-types subtype error-subtype kind rate-limit-type limit-type"
-    " representative-claim incident-type reason-code error error-kind block-reason rejected-reason".split()
+    " representative-claim incident-type reason-code error error-kind block-reason rejected-reason"
 )
-_TYPE = frozenset("type name -type status state amzn-errortype error-name class".split())
-_STATUS = frozenset(
+_TYPE = names("type name -type status state amzn-errortype error-name class")
+_STATUS = names(
     "code status status-code statuscode http-status http-code error-status api-error-status raw-status-code"
-    " http-status-code error-code errorcode upstream-status".split()
+    " http-status-code error-code errorcode upstream-status"
 )
-_HINT = frozenset(
-    "quota-id quota-limit quota-limit-value quota-value quota-unit limit-name limit-source".split()
-)
+_HINT = names("quota-id quota-limit quota-limit-value quota-value quota-unit limit-name limit-source")
 # What a model wrote, or what was asked of it, is no part of an error.
-_NOT_VOICE = frozenset(
+_NOT_VOICE = names(
     "choices candidates content output outputs messages input inputs prompt request usage stats tools parts"
-    " instructions stack traceback".split()
+    " instructions stack traceback"
 )
 _SLUG = re.compile(r"[A-Za-z_][\w.:/#-]{0,160}")
 _EXCEPTION = re.compile(r"[A-Za-z]\w*(?:Exception|Error)")
@@ -219,7 +223,8 @@ _PHRASES = (
 _STATUS_SAID = re.compile(
     rf"""(?ix)
     \b(?: error \s code | status (?: [ _-]? code )? | http (?: / \d (?: \.\d )? )? | api \s error | error | code
-    | returned \s error | failed \s with ) ["']? [\s:=(\[#-]{{0,4}} (?: http \s )? ([45]\d\d) \b (?! [.,]?\d | \s?(?:tokens?|characters|ms|s)\b )
+    | returned \s error | failed \s with ) ["']? [\s:=(\[#-]{{0,4}} (?: http \s )? ([45]\d\d) \b
+      (?! [.,]?\d | \s?(?:tokens?|characters|ms|s)\b )
     | \( ([45]\d\d) \)
     | \b ([45]\d\d) [\s:,-]{{1,3}} (?: {_PHRASES} )
     | (?: ^ | :\s ) \s* ([45]\d\d) \s (?= [A-Z][A-Z_]{{3,}} \b )
@@ -231,7 +236,8 @@ _CODED = re.compile(
     r"""([A-Za-z][a-z0-9]*(?:_[A-Za-z0-9]+)+|[A-Z][A-Z_]{5,})(?=["'\s,;:.)\]}]|$)"""
 )
 _CLASSES = re.compile(
-    r"""(?:(?<=[\s(\[:])|^)(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exhausted|Timeout|Unavailable|Denied)(?=\s?[:)\]]|$)"""
+    r"""(?:(?<=[\s(\[:])|^)(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exhausted|Timeout"""
+    r"""|Unavailable|Denied)(?=\s?[:)\]]|$)"""
     r"""|\b(?:RESOURCE_EXHAUSTED|UNAVAILABLE|DEADLINE_EXCEEDED|PERMISSION_DENIED|UNAUTHENTICATED)\b""",
     re.MULTILINE,
 )
@@ -278,7 +284,8 @@ def _spans(text: str) -> list[tuple[object, int, int]]:
 
 
 _TOKEN = re.compile(
-    r"""(?P<text>[bru]?'(?:[^'\\]|\\.)*'|[bru]?"(?:[^"\\]|\\.)*")|(?P<open>[{\[(])|(?P<close>[}\])])|(?P<word>\w+)|.""",
+    r"""(?P<text>[bru]?'(?:[^'\\]|\\.)*'|[bru]?"(?:[^"\\]|\\.)*")|(?P<open>[{\[(])|(?P<close>[}\])])"
+    r"|(?P<word>\w+)|.""",
     re.DOTALL,
 )
 _WORDS = {"None": "null", "True": "true", "False": "false"}
