@@ -16,8 +16,9 @@ from gitstate.core.ownrules import OwnRule, Seen, own
 from gitstate.core.place import Finding
 from gitstate.core.redact import redact
 from gitstate.core.replied import of_http
-from gitstate.core.signal import STATES, Cli, Signal, Verdict
+from gitstate.core.signal import Cli, Signal, Verdict
 from gitstate.core.unwrap import Statement
+from gitstate.core.verdict import STATES
 from gitstate.core.waits import Wait
 
 _EXCERPT = 300  # characters of a message that are kept

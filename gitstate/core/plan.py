@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Optional, Union
 
+from gitstate.core.ownrules import OwnRule
 from gitstate.errors import Place
 
 # JSON's values, with text in NFC and floats finite (design section 4).
@@ -75,6 +76,7 @@ class Workflow(NamedTuple):
     vars: Mapping[str, Value]
     model: Mapping[str, Value]  # the top-level mapping; the render context of every stage
     group: Optional[str] = None  # the field by which output is summed
+    rules: tuple[OwnRule, ...] = ()  # own rules of failure, asked in this order
 
 
 class Plan(NamedTuple):

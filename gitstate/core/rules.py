@@ -371,7 +371,8 @@ _NOT_CAUSES = re.compile(
       | learn \s more | contact
       | request (?: \s an? )? (?: \s quota)? \s increase | submit \s an? \s quota | apply \s for
       | consider | add \s (?:\w+\s){0,2}? (?:credits?|funds|a\ payment\ method)
-      | to \s (?:increase|raise|get|request|avoid|continue|keep) | for \s (?:more|higher) | if \s you | you \s can | increase \s your | manage | turn \s on
+      | to \s (?:increase|raise|get|request|avoid|continue|keep) | for \s (?:more|higher) | if \s you
+      | you \s can | increase \s your | manage | turn \s on
       | enable \s (?:extra\ usage|overage) | (?:need|want) \s more | reduce \s the \s prompt \s length ) \b
       [^.\n·∙•]* (?: \.(?=\d)[^.\n]* )*
     """

@@ -21,23 +21,6 @@ from gitstate.errors import UsageError
 CHANNELS = ("http", "stream", "cli")
 STOPPED_BY = ("wall", "silence", "too_large", "not_started")
 
-# Every category, its kinds, and the state that a failure of that category and kind ends in. `paused`: waiting (or a
-# person, for billing) cures it; `retry`: back off and probe; `failed`: waiting will not help.
-STATES: Mapping[str, Mapping[str, str]] = {
-    "quota": {"throttle": "paused", "window": "paused", "billing": "paused", "capacity": "paused"},
-    "timeout": {"wall": "retry", "silence": "retry"},
-    "validation": {
-        "truncated": "failed",
-        "refused": "failed",
-        "too_large": "failed",
-        "empty": "retry",
-        "error_shaped": "retry",
-    },
-    "phase_error": {"auth": "failed", "not_found": "failed", "crash": "failed"},
-    "planning_error": {"": "failed"},
-    "unknown": {"": "retry"},
-}
-
 
 class Http(NamedTuple):
     """An HTTP reply. `status` None: no reply came; names of headers in lower case; `body` as JSON has it."""

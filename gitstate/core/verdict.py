@@ -5,10 +5,27 @@ Nothing else in gitstate gives a failure its name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Optional
 
 _EVIDENCE = 2000  # characters kept of what the command said last
+
+# Every category, its kinds, and the state that a failure of that category and kind ends in. `paused`: waiting (or a
+# person, for billing) cures it; `retry`: back off and probe; `failed`: waiting will not help.
+STATES: Mapping[str, Mapping[str, str]] = {
+    "quota": {"throttle": "paused", "window": "paused", "billing": "paused", "capacity": "paused"},
+    "timeout": {"wall": "retry", "silence": "retry"},
+    "validation": {
+        "truncated": "failed",
+        "refused": "failed",
+        "too_large": "failed",
+        "empty": "retry",
+        "error_shaped": "retry",
+    },
+    "phase_error": {"auth": "failed", "not_found": "failed", "crash": "failed"},
+    "planning_error": {"": "failed"},
+    "unknown": {"": "retry"},
+}
 
 
 class Failed(NamedTuple):

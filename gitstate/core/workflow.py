@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gitstate.core import ownrules
 from gitstate.core.plan import Checks, Command, PlanSource, Stage, Value, Workflow
 from gitstate.core.problems import nearest, quoted, report
 from gitstate.core.schema import At, Places, Reader
@@ -45,7 +46,6 @@ _NOT_YET: Mapping[str, tuple[object, ...]] = {
     "policy": (),
     "probe": (),
     "retry": (),
-    "rules": (),
     "workspace": ("root",),
 }
 
@@ -85,12 +85,13 @@ def examine(data: object, places: Places, path: str) -> Examined:
     model = reader.get(top, "model", (), reader.values) or {}
     variables = reader.get(top, "vars", (), reader.values) or {}
     group = reader.get(top, "group", (), reader.text)
+    rules = reader.get(top, "rules", (), lambda value, at: ownrules.read(reader, value, at)) or ()
     _reserved(reader, top, ())
     stages = _stages(reader, top, model)
     order = _order(reader, stages)
     if reader.problems or source is None:
         return Examined(None, source, reader.problems)
-    found = Workflow(path, source, tuple(stages), order, variables, model, group)
+    found = Workflow(path, source, tuple(stages), order, variables, model, group, rules)
     return Examined(found, source, [])
 
 
@@ -221,7 +222,6 @@ def _reserved(reader: Reader, mapping: Mapping[str, object], at: At) -> None:
         "policy": reader.number_or_mapping,
         "probe": reader.command,
         "retry": reader.number_or_mapping,
-        "rules": reader.sequence,
         "workspace": lambda value, here: reader.one_of(value, here, ("root", "worktree", "scratch")),
     }
     allowed = _STAGE if at else _TOP

@@ -9,6 +9,7 @@ from blake3 import blake3
 
 from gitstate.core.identity import SCHEME, fill, plan_digests
 from gitstate.core.identity import Sources as SourceIds
+from gitstate.core.ownrules import OwnRule
 from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Value, Workflow
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
@@ -103,7 +104,8 @@ def _workflow_from(plain: Any) -> Workflow:
         stages.append(stage._replace(place=Place._make(stage.place), check=Checks._make(stage.check)))
     source = PlanSource._make(workflow.source)
     source = source._replace(place=Place._make(source.place))
-    return workflow._replace(stages=tuple(stages), source=source)
+    rules = tuple(map(OwnRule._make, workflow.rules))
+    return workflow._replace(stages=tuple(stages), source=source, rules=rules)
 
 
 def source_ids(git: Git, plan: Plan, sources: Sources, tree: Tree, format: str) -> tuple[SourceIds, Watch]:

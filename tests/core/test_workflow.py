@@ -249,7 +249,6 @@ def test_mistakes_are_said(data: object, words: str) -> None:
         (config({"budget": 5}), "budget"),
         (config(budget={"usd": 5}), "budget"),
         (config(coordinate="leases"), "coordinate: leases"),
-        (config(rules=[]), "rules"),
         (config(probe="true"), "probe: true"),
         (config(notify=["true"]), "notify"),
     ],
