@@ -358,7 +358,7 @@ _MEANINGS = {
     "unknown": "it failed, and nothing says why",
 }
 _WHAT_NEXT = {
-    "paused": "pause this account, and lose no attempt",
+    "paused": "pause{}, and count no attempt",
     "retry": "back off, and try one again",
     "failed": "not try again by itself",
 }
@@ -369,15 +369,15 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     if verdict.category is None or verdict.state is None:
         return [paint("ok", "32") + ": the call ended well."]
     name = verdict.category + (f"/{verdict.kind}" if verdict.kind else "")
-    lines = [f"{paint(name, '31')}: {_MEANINGS[verdict.kind or verdict.category]}."]
+    lines = [paint(name, "31") + f": {_MEANINGS[verdict.kind or verdict.category]}."]
     wait = ""
     if verdict.until is not None:
         wait = f" until {verdict.until.astimezone():%Y-%m-%d %H:%M:%S %Z}"
     if verdict.wait_seconds is not None:
         wait += f" ({duration(verdict.wait_seconds)})" if wait else f" for {duration(verdict.wait_seconds)}"
     if verdict.state == "paused" and not wait:
-        wait = "; no time is stated" if verdict.kind != "billing" else " until a person says so"
-    lines.append(f"  gitstate would {_WHAT_NEXT[verdict.state]}{wait}.")
+        wait = " until a person has acted" if verdict.kind == "billing" else " for a time that nobody stated"
+    lines.append(f"  gitstate would {_WHAT_NEXT[verdict.state].format(wait)}.")
     said = " ".join(verdict.evidence.get("said", "").split())
     lines.append(f"  Rule {verdict.rule}" + (f": {safe(said[:200])}" if said else "."))
     return lines

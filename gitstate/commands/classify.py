@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import BinaryIO, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from gitstate.core.classify import classify as verdict_on
 from gitstate.core.ownrules import OwnRule
@@ -59,11 +59,7 @@ def classify(
         _answer(judge(Signal(cli=cli, now=datetime.now(timezone.utc), zone=zone)), as_json)
         return 0
     if path and path != "-":
-        try:
-            with open(path, "rb") as file:
-                return _whole(judge, file, as_json)
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        return _whole(judge, _bytes(path), as_json)
     if sys.stdin.isatty():
         raise UsageError(
             "There is nothing to classify.",
@@ -72,9 +68,8 @@ def classify(
     return _lines(judge, sys.stdin.buffer, as_json)
 
 
-def _whole(judge: _Judge, file: BinaryIO, as_json: bool) -> int:
+def _whole(judge: _Judge, data: bytes, as_json: bool) -> int:
     """A file that is one signal, however it is laid out, or else lines of them."""
-    data = file.read()
     try:
         signal = parse(json.loads(data.decode("utf-8-sig", "replace")))
     except (ValueError, RecursionError, SignalError):
@@ -100,7 +95,7 @@ def _lines(judge: _Judge, lines: Iterable[bytes], as_json: bool) -> int:
                 flush=True,
             )
             if as_json:  # a line for a line, so that answers can be put beside what was asked
-                print(json.dumps({**dict.fromkeys(_KEYS), "error": words}), flush=True)
+                print(_dumps({**dict.fromkeys(_KEYS), "error": words}), flush=True)
             continue
         _answer(judge(signal), as_json)
     return code
@@ -120,7 +115,7 @@ def _signal(line: bytes) -> Signal:
 
 def _answer(verdict: Verdict, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(to_plain(verdict), separators=(",", ":")), flush=True)
+        print(_dumps(to_plain(verdict)), flush=True)
         return
     from gitstate import show  # 20 ms of imports that scripts need not pay for
 
@@ -128,12 +123,18 @@ def _answer(verdict: Verdict, as_json: bool) -> None:
         show.tell(line)
 
 
+def _dumps(fields: Mapping[str, object]) -> str:
+    return json.dumps(fields, separators=(",", ":"))
+
+
 def _file(path: str) -> str:
-    if not path:
-        return ""
+    return _bytes(path).decode("utf-8", "replace") if path else ""
+
+
+def _bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read().decode("utf-8", "replace")
+            return file.read()
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
 
