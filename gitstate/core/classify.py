@@ -115,8 +115,15 @@ def _evidence(signal: Signal, finding: Finding, secrets: Sequence[str]) -> Mappi
     found = {
         "status": str(status) if status is not None else "",
         "exit": str(signal.cli.exit) if signal.cli and signal.cli.exit is not None else "",
-        "codes": ", ".join(dict.fromkeys([*statement.codes, *statement.types]))[:_ROOM],
+        "codes": ", ".join(filter(_is_name, dict.fromkeys([*statement.codes, *statement.types])))[:_ROOM],
         "wait": finding.wait.source,
         "said": statement.message[:_ROOM],
     }
     return {name: redact(text, secrets)[:_EXCERPT] for name, text in found.items() if text}
+
+
+def _is_name(token: str) -> bool:
+    """Whether a code is words, rather than an id or a key that stood in its place."""
+    return len(token) <= 80 and not any(
+        len(part) > 24 or (len(part) > 9 and any(map(str.isdigit, part))) for part in token.split("_")
+    )

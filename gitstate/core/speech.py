@@ -64,23 +64,24 @@ _EXPLAINS = re.compile(
       | understanding | dealing | handling | avoiding | once | because | although ) \b
     | ^ \s* (?: \# | ``` | > | \| | [-*+]\s | \d+[.)]\s )"""
 )
+# To be matched on the first 300 characters of a line.
 _ASIDE = re.compile(
-    r"(?i)^\W*(?:\[?\d[\d:.,TZ+ -]*\]?\s*)?\W*(?:warn(?:ing)?|deprecat\w*|\w*DeprecationWarning|info|debug"
-    r"|notice|note|trace|hint)\b"
-    r"|^\(node:\d+\)|^\s+at\s"
+    r"(?i)^\W{0,6}(?:\d[\d:.,TZ+-]{3,40}\]?\s{0,3})?(?:\d[\d:.,TZ+-]{3,40}\]?\s{0,3})?\W{0,6}"
+    r"(?:warn(?:ing)?|deprecat\w*|\w{0,40}DeprecationWarning|info|debug|notice|note|trace|hint)\b"
+    r"|^\(node:\d+\)|^[ \t]+at\s"
 )
 _SIDE_SERVER = re.compile(
     r"(?i)\bmcp\b|\bplugins?\b|\bextensions?\b|\btelemetry\b|update available|new version"
 )
 _RETRY = re.compile(
-    r"(?i)^\W*(?:\w+:\s)?(?:retry(?:ing)?\b.*\d|reconnecting|attempt \d|backing off|waiting \d)"
+    r"(?i)^\W{0,6}(?:\w{1,20}:\s)?(?:retry(?:ing)?\b.*\d|reconnecting|attempt \d|backing off|waiting \d)"
 )
 TRACE = "Traceback (most recent call last):"
 _LAST = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?::|$)", re.MULTILINE)
 _OTHER_TRACES = re.compile(
-    r"(?m)^thread '.*' (?:\(\d+\) )?panicked at|^panic: |^goroutine \d+ \[|^Exception in thread \""
-    r"|^\s+at .*[(:].*:\d+:\d+\)?$"
-    r"|^\s+at [\w.$]+\(\w+\.java:\d+\)$|^node:internal/"
+    r"(?m)^thread '[^\n']{0,100}' (?:\(\d+\) )?panicked at|^panic: |^goroutine \d+ \[|^Exception in thread \""
+    r"|^[ \t]+at [^\n]{1,300}:\d+:\d+\)?$"
+    r"|^[ \t]+at [\w.$]{1,200}\(\w{1,100}\.java:\d+\)$|^node:internal/"
 )
 
 
@@ -208,10 +209,10 @@ def last_words(stderr: str) -> Spoken:
     text = plain(stderr[-TAIL:]).strip()
     if TRACE in text:
         return _python(text)
-    lines = [line for line in text.splitlines() if line.strip() and not _RETRY.match(line)]
-    lines = [line for line in lines if not _SIDE_SERVER.search(line)]
+    lines = [line for line in text.splitlines() if line.strip() and not _RETRY.match(line[:300])]
+    lines = [line for line in lines if not _SIDE_SERVER.search(line[:300])]
     trace = bool(_OTHER_TRACES.search(text))
-    told = [line for line in lines if not _ASIDE.match(line)] or [
+    told = [line for line in lines if not _ASIDE.match(line[:300])] or [
         line for line in lines if not line.startswith(" ")
     ]
     starts = [number for number, line in enumerate(told) if opens_as_error(line) or _announces(line)]
@@ -257,7 +258,7 @@ def transcript(text: str, tool: str) -> Optional[Transcript]:
     after: list[str] = []
     for line in reversed(tail.splitlines()):
         line = line.strip()
-        if not line or _RETRY.match(line) or (is_one and _BANNER.match(line)):
+        if not line or _RETRY.match(line[:300]) or (is_one and _BANNER.match(line)):
             continue
         if _TRANSCRIPT_ADVICE.match(line):
             after.insert(0, line)

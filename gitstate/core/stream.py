@@ -15,6 +15,8 @@ from gitstate.core.reply import Reading
 from gitstate.core.unwrap import Statement, names, of_object, of_text, words
 from gitstate.core.waits import name_of
 
+_FIRST, _LAST = 3000, 9000  # lines of a stream that are read
+
 # Events of a run that are not its outcome: what tools did, what was asked, how far it is.
 _ASIDE = names(
     "system user init tool tool_use tool_result tool_call tool_output function_call ping thread_started turn_started"
@@ -73,7 +75,7 @@ def lines(text: str) -> Optional[list[Mapping[str, object]]]:
     """
     found: list[Mapping[str, object]] = []
     other = 0
-    for line in text.splitlines():
+    for line in _ends(text):
         line = line.strip()
         if not line:
             continue
@@ -100,11 +102,17 @@ def parse(text: str) -> object:
         return None
 
 
+def _ends(text: str) -> list[str]:
+    """The first and the last lines of a text. What lies between is pieces of an answer: the last word wins."""
+    found = text.splitlines()
+    return found if len(found) <= _FIRST + _LAST else [*found[:_FIRST], "", *found[-_LAST:]]
+
+
 def _events(text: str) -> Iterator[tuple[str, str]]:
     """Name and data of each event; the last one counts also where the stream broke off behind it."""
     name = ""
     data: list[str] = []
-    for line in text.splitlines():
+    for line in _ends(text):
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
         if not line.strip():

@@ -311,6 +311,8 @@ def _literal(text: str) -> tuple[object, int]:
             parts.append("]" if match["close"] == ")" else match["close"])
         elif match["word"]:
             parts.append(_WORDS.get(match["word"], match["word"]))
+        elif match[0] in "'\"":  # a text without an end
+            return None, 1
         elif not match[0].isspace():
             parts.append(match[0])
         if depth == 0:
