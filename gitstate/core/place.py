@@ -49,41 +49,55 @@ def _bucket(statement: Statement) -> str:
 
 def _category(signal: Signal, statement: Statement, status: Optional[int]) -> tuple[str, str, str]:
     """Structure first, then the error's own message, then the status, then what a vague type means."""
-    tokens = [*statement.codes, *statement.types]
     if rules.is_over(statement.message):
         return "validation", "too_large", "words.over-the-limit"
+    tokens = [*statement.codes, *statement.types]
     found = [rule for token in tokens if (rule := rules.first(rules.TOKENS, token))]
-    strong = next((rule for rule in found if not rule.weak), None)
+    by_weakness = {weak: next((rule for rule in found if rule.weak == weak), None) for weak in _WEAK}
+    strong, family, vague, generic = by_weakness.values()
     if strong is not None:
-        return strong.category, strong.kind, strong.id
-    family = next((rule for rule in found if rule.weak == "family"), None)
-    vague = next((rule for rule in found if rule.weak == "vague"), None)
+        return _named(strong)
+    by_status = _by_status(status, statement)
     said = _by_message(signal, statement, advice=family is None)
-    # A word that providers use for every limit yields to what the message says.
-    if (
-        said is not None
-        and said is not rules.QUOTA_WORD
-        and said.category != "unknown"
-        and not (family and said.category == "planning_error")
-    ):
-        return said.category, said.kind, said.id
-    if vague is not None and 402 in (status, statement.status) and said in (None, rules.QUOTA_WORD):
-        return "quota", "billing", "status.402"
-    for rule in (family, vague):
+    if said is not None and _outweighs(said, family, by_status):
+        return _named(said)
+    if by_status and by_status[2] == "status.402" and not family and (vague or said is rules.QUOTA_WORD):
+        return by_status  # that a quota is exceeded is said of every limit; that payment is required is not
+    for rule in (family, vague, said if said is rules.QUOTA_WORD else None):
         if rule is not None:
-            return rule.category, rule.kind, rule.id
-    if said is rules.QUOTA_WORD and 402 not in (status, statement.status):
-        return said.category, said.kind, said.id
-    inner = statement.status if statement.status not in (None, 500) else None
+            return _named(rule)
+    if by_status:
+        return by_status
+    number = status or statement.status
+    if generic is not None and not number:
+        return _named(generic)
+    return _named(said) if said is not None else ("unknown", "", f"status.{number}" if number else "unplaced")
+
+
+_WEAK = ("", "family", "vague", "generic")
+
+
+def _named(rule: Rule) -> tuple[str, str, str]:
+    return rule.category, rule.kind, rule.id
+
+
+def _outweighs(said: Rule, family: Optional[Rule], by_status: Optional[tuple[str, str, str]]) -> bool:
+    """Whether what a message says decides, rather than a vague type or the status."""
+    if said is rules.QUOTA_WORD or said.category == "unknown":
+        return False
+    if said.category != "planning_error":
+        return True
+    # "Invalid …" is said of keys, models and sizes, too.
+    return family is None and (by_status is None or by_status[0] == "planning_error")
+
+
+def _by_status(status: Optional[int], statement: Statement) -> Optional[tuple[str, str, str]]:
+    """What the status means, the one that the error itself names first; a 500 around another says nothing."""
+    inner = statement.status if statement.status != 500 else None
     for number in (inner, status, statement.status):
         if number in rules.STATUSES:
             return (*rules.STATUSES[number], f"status.{number}")
-    generic = next((rule for rule in found if rule.weak == "generic"), None)
-    if generic is not None and not (status or statement.status):
-        return generic.category, generic.kind, generic.id
-    if said is not None:
-        return said.category, said.kind, said.id
-    return "unknown", "", f"status.{status}" if status else "unplaced"
+    return None
 
 
 def _by_message(signal: Signal, statement: Statement, advice: bool) -> Optional[Rule]:

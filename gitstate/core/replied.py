@@ -89,7 +89,11 @@ def _object(body: Mapping[str, object]) -> tuple[Optional[Reading], str]:
     reading = Reading()
     reply.read(body, reading)
     reading.ended = True
-    if body and not reading.text and not reading.errors and not _has_envelope(body):
+    nothing = not reading.text and not reading.errors and not reading.endings
+    said = body.get("message") or body.get("detail")
+    if nothing and isinstance(said, str) and reply.is_bare(body):
+        return None, said  # perhaps a gateway's notice
+    if body and nothing and not _has_envelope(body):
         reading.other = True  # an answer in a form of its own
     return reading, ""
 

@@ -21,10 +21,9 @@ CONTENT_NAMES = (
     "choices", "candidates", "content", "message", "output", "outputs", "output-text", "response", "result", "results",
     "generated-text", "generation", "generations", "completion", "text", "answer", "delta", "output-value", "part",
 )  # fmt: skip
+_ENDS = re.compile(r"(?:incomplete|expired|timeout_exceeded|cancell?ed)$")  # of a status or state
 _THOUGHT = re.compile(r"think|reason|thought|redacted")
-_ENDING = names(
-    "finish-reason stop-reason done-reason completion-reason stop-type block-reason native-finish-reason"
-)
+_ENDING = names("finish-reason stop-reason done-reason completion-reason stop-type block-reason")
 _ENVELOPE = names(
     "error errors type status code message msg request-id id session-id user-id status-code detail details ok success"
     " timestamp trace-id path object param title instance metadata is-error subtype provider model raw-status-code"
@@ -144,8 +143,11 @@ def _endings(fields: Mapping[str, object], reading: Reading, depth: int) -> None
     """Why it ended, wherever that stands; what a model wrote is not looked into."""
     for name in ("status", "state"):
         status = fields.get(name)
-        if isinstance(status, str) and re.search(r"incomplete$|expired$|timeout_exceeded$", words(status)):
+        if isinstance(status, str) and _ENDS.search(words(status)):
             reading.endings.append(words(status))
+    counts = fields.get("request-counts")
+    if isinstance(counts, dict) and counts.get("expired") not in (0, None):
+        reading.endings.append("expired")
     if fields.get("truncated") is True and "stop-type" in fields:
         reading.endings.append("truncated")
     for name, value in fields.items():
@@ -191,8 +193,6 @@ def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
     refusal = fields.get("refusal")
     if isinstance(refusal, str) and refusal.strip():
         reading.refusal += refusal
-    if isinstance(fields.get("error"), dict):
-        reading.fail(of_object({"error": fields["error"]}))
     found = False
     for name in ("text", "content", "parts", "token", *CONTENT_NAMES):
         if name in fields and not (name == "message" and isinstance(fields[name], str)):
@@ -209,5 +209,7 @@ def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
         "image",
     ):
         reading.other = reading.other or bool(fields.get(name))
+    if isinstance(fields.get("error"), dict) and fields["error"]:  # behind its content, which it outweighs
+        reading.fail(of_object({"error": fields["error"]}))
     if not found and isinstance(kind, str) and re.search(r"call|tool|image|audio|file|document", kind):
         reading.other = True

@@ -276,8 +276,7 @@ OTHERS: tuple[Rule, ...] = (
         r"failed to authenticate", r"could not (?:be )?authenticate", r"not authenticated", r"not logged in",
         r"(?:please )?(?:run|use|try) [^.\n]{0,20}?/?log ?in\b", r"log ?in (?:again|required|first|to continue)",
         r"please (?:sign|log) ?in", r"sign in (?:again|to)", r"session (?:has )?expired", r"unregistered callers",
-        r"token (?:[\w ]{0,30} )?(?:expired|revoked|invalid)", r"permission", r"access denied", r"forbidden",
-        r"(?:do not|don't|does not|doesn't|no) have access", r"not (?:allowed|permitted|entitled)",
+        r"token (?:[\w ]{0,30} )?(?:expired|revoked|invalid)",
         r"account (?:has been |is )?(?:deactivated|disabled|banned)",
         r"organization has been (?:disabled|restricted)",
         r"credentials (?:not|could not)", r"unable to locate credentials",
@@ -286,7 +285,7 @@ OTHERS: tuple[Rule, ...] = (
         "usage", "planning_error", "",
         r"(?:unknown|unrecogni[sz]ed|unexpected|invalid|no such|ambiguous|unsupported|missing|conflicting) (?:\w+ )?"
         r"(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|variant|field"
-        r"|key\b(?! found))\b",
+        r")\b",
         r"(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)",
         r"arguments are required",
         r"flag provided but not defined", r"invalid value for", r"cannot be used with", r"^usage:",
@@ -302,8 +301,13 @@ OTHERS: tuple[Rule, ...] = (
         r"not found", r"no such file", r"(?:do|does|may|might)(?: not|n't) exist", r"unknown model",
         r"no (?:such )?model",
         r"(?:not|isn't) a (?:known|valid) model", r"could(?: not|n't) (?:be )?f(?:ind|ound)", r"cannot find",
-        r"unable to find", r"has been (?:decommissioned|removed|retired)", r"try pulling it",
+        r"unable to find", r"is not recognized as", r"has been (?:decommissioned|removed|retired)", r"try pulling it",
         r"model [^\n]{0,60}(?:is not available|not available|unavailable for)",
+    ),
+    _said(
+        "access", "phase_error", "auth",
+        r"permission", r"access denied", r"forbidden", r"(?:do not|don't|does not|doesn't|no) have access",
+        r"not (?:allowed|permitted|entitled)",
     ),
     _said(
         "turns", "validation", "truncated",

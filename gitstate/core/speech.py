@@ -7,6 +7,7 @@ notice, ends a failed call, or comes from the stream that answers do not come fr
 from __future__ import annotations
 
 import html
+import json
 import re
 from typing import NamedTuple, Optional
 
@@ -33,6 +34,9 @@ _ERROR_OPENS = re.compile(
          | gateway | upstream | model | llm | unknown | system | connection | execution | validation | client )? \s?
          error (?: \s code )? \s* (?: \( \d+ \) )? \s* [:(\[–—] \s* \S )
     | (?i: error (?: \s code )? :? \s [45]\d\d \b )
+    | ERROR \s+ [\w:.]{2,60} : \s
+    | (?i: (?: execution | internal | unknown | unexpected | (?: internal \s )? server | api | network | connection | fatal
+         | runtime ) \s error \.? $ )
     | (?: [A-Za-z_]\w*\. )* [A-Z]\w* (?: Error | Exception | Exhausted | Timeout ) \s? (?: : | $ )
     | (?i: (?: http \S* \s )? (?: status \s )? [45]\d\d \s? [:–-]? \s?
          (?: too \s many \s requests | service \s (?: temporarily \s )? unavailable | unauthorized | forbidden
@@ -44,12 +48,13 @@ _ERROR_OPENS = re.compile(
          | failed \s to \s | error \s (?: when | while | from | calling | communicating | in ) \b | unable \s to \s )
     )"""
 )
+_STAMP = re.compile(r"^\W{0,2}\d{4}-\d\d-\d\d[T ]?[\d:.,]{0,20}(?:Z|[+-]\d\d:?\d\d)?\]?\s*")
 _PERSON = re.compile(
     r"(?i)\b(?:you|your|you're|you've|please|try again|resets?|upgrade|log ?in|sign in|retry|add \d+ credits)\b"
     r"|\|\d{10}"
 )
 _STATE = re.compile(
-    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too many requests|insufficient|invalid|expired|overloaded"
+    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too long|too large|too many requests|insufficient|invalid|expired|overloaded"
     r"|unavailable"
     r"|busy|failed|required|denied|unauthorized|timed out|depleted|at capacity|over capacity|used up|not logged in"
     r"|no capacity|rejected|limited|out of credits|declined|suspended)\b"
@@ -125,8 +130,8 @@ def is_explained(sentence: str) -> bool:
 
 
 def opens_as_error(line: str) -> bool:
-    """Whether a line opens as errors do, whatever it says then."""
-    match = _ERROR_OPENS.match(line[:400])
+    """Whether a line opens as errors do, whatever it says then; the time before it does not count."""
+    match = _ERROR_OPENS.match(_STAMP.sub("", line[:400]))
     # "Error 429 means that …" tells of one.
     return bool(match) and not (re.search(r"\d$|[a-z]$", match[0]) and is_explained(line))  # type: ignore[index]
 
@@ -209,6 +214,9 @@ def last_words(stderr: str) -> Spoken:
     text = plain(stderr[-TAIL:]).strip()
     if TRACE in text:
         return _python(text)
+    whole = _object_at_end(text)
+    if whole:
+        return Spoken(whole, opened=True)
     lines = [line for line in text.splitlines() if line.strip() and not _RETRY.match(line[:300])]
     lines = [line for line in lines if not _SIDE_SERVER.search(line[:300])]
     trace = bool(_OTHER_TRACES.search(text))
@@ -219,6 +227,17 @@ def last_words(stderr: str) -> Spoken:
     # A chain of causes under an error belongs to it.
     start = starts[-1] if starts else max(len(told) - 20, 0)
     return Spoken("\n".join(told[start:]), trace, bool(starts))
+
+
+def _object_at_end(text: str) -> str:
+    """The error object that an error stream ends in, however many lines it has."""
+    start = 0 if text.startswith("{") else text.rfind("\n{") + 1
+    if not text.endswith("}") or not text.startswith("{", start):
+        return ""
+    try:
+        return text[start:] if isinstance(json.loads(text[start:]), dict) else ""
+    except (ValueError, RecursionError):
+        return ""
 
 
 def _python(text: str) -> Spoken:

@@ -231,7 +231,11 @@ def _buckets(fields: Mapping[str, object], now: Optional[datetime]) -> list[_Buc
     found = []
     for name in sorted(fields):
         match = _RESET.search(name)
-        if not match or not ("limit" in name or "used" in name or _sibling(fields, name, match)):
+        if (
+            not match
+            or "overage" in name
+            or not ("limit" in name or "used" in name or _sibling(fields, name, match))
+        ):
             continue
         unit = 0.001 if match["unit"] == "ms" else 1.0
         wait = _field(fields[name], unit, now, name)
