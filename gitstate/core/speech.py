@@ -35,8 +35,9 @@ _ERROR_OPENS = re.compile(
          error (?: \s code )? \s* (?: \( \d+ \) )? \s* [:(\[–—] \s* \S )
     | (?i: error (?: \s code )? :? \s [45]\d\d \b )
     | ERROR \s+ [\w:.]{2,60} : \s
-    | (?i: (?: execution | internal | unknown | unexpected | (?: internal \s )? server | api | network | connection | fatal
-         | runtime ) \s error \.? $ )
+    | (?i: (?: execution | internal | unknown | unexpected | (?: internal \s )? server
+         | api | network | connection
+         | fatal | runtime ) \s error \.? $ )
     | (?: [A-Za-z_]\w*\. )* [A-Z]\w* (?: Error | Exception | Exhausted | Timeout ) \s? (?: : | $ )
     | (?i: (?: http \S* \s )? (?: status \s )? [45]\d\d \s? [:–-]? \s?
          (?: too \s many \s requests | service \s (?: temporarily \s )? unavailable | unauthorized | forbidden
@@ -54,7 +55,8 @@ _PERSON = re.compile(
     r"|\|\d{10}"
 )
 _STATE = re.compile(
-    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too long|too large|too many requests|insufficient|invalid|expired|overloaded"
+    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too long|too large|too many requests|insufficient|invalid|expired"
+    r"|overloaded"
     r"|unavailable"
     r"|busy|failed|required|denied|unauthorized|timed out|depleted|at capacity|over capacity|used up|not logged in"
     r"|no capacity|rejected|limited|out of credits|declined|suspended)\b"
