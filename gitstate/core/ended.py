@@ -146,7 +146,9 @@ def _ended_badly(signal: Signal, cli: Cli, no_content: bool) -> Finding:
     found = None
     if not no_content:
         text = cli.stdout
-        said = speech.notice(text) or speech.last_notice(text) or speech.only_words(text)
+        ends = speech.transcript(text, cli.tool)
+        said = ends.notice if ends else None
+        said = said or speech.notice(text) or speech.last_notice(text) or speech.only_words(text)
         found = from_words(signal, speech.Spoken(said, False, True), cli) if said else None
         trace = speech.last_words(text) if TRACE in text[-speech.TAIL :] else None
         if trace and trace.traceback:

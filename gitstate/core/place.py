@@ -33,8 +33,9 @@ def place(signal: Signal, statement: Statement, status: Optional[int]) -> Findin
     category, kind, rule = _category(signal, statement, status)
     if category == "quota":
         kind, rule = _quota(signal, statement, kind, rule, wait)
-        if kind == "billing":
-            wait = Wait()
+        wait = Wait() if kind == "billing" else wait
+    elif category in ("unknown", "timeout"):
+        wait = waits.find_retry(statement.fields, statement.message, signal.now, signal.zone)
     else:
         wait = Wait()
     return Finding(category, kind, rule, statement, wait)

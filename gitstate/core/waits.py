@@ -85,13 +85,27 @@ def find(
 
     `bucket` names the limit that was hit (tokens, requests), if that is known.
     """
-    for source, pattern, unit in _ORDER:
+    wait = _named(fields, _ORDER, now) or _reset(_spread(fields), now, bucket)
+    return wait or said(text, now, zone)
+
+
+def find_retry(
+    fields: Mapping[str, object], text: str, now: Optional[datetime], zone: Optional[tzinfo]
+) -> Wait:
+    """The wait that was stated for a failure that is no limit: what tells of limits does not tell of it."""
+    return _named(fields, _ORDER[:3], now) or said(text, now, zone)
+
+
+def _named(
+    fields: Mapping[str, object], order: Iterable[tuple[str, re.Pattern[str], float]], now: Optional[datetime]
+) -> Wait:
+    for source, pattern, unit in order:
         for name in sorted(fields):
             if pattern.fullmatch(name):
                 wait = _field(fields[name], unit, now, source)
                 if wait:
                     return wait
-    return _reset(_spread(fields), now, bucket) or said(text, now, zone)
+    return Wait()
 
 
 def _spread(fields: Mapping[str, object]) -> Mapping[str, object]:
@@ -296,10 +310,16 @@ def _rank(wait: Wait, now: Optional[datetime]) -> float:
 
 def exhausted_names(fields: Mapping[str, object], now: Optional[datetime]) -> str:
     """The names of the limits that headers call exhausted; these may tell of a day or a week."""
-    names = [each.name for each in _buckets(fields, now) if each.exhausted]
+    found = []
+    for each in _buckets(fields, now):
+        if each.exhausted:
+            minutes = _number(fields.get(f"{each.name.partition('-reset')[0]}-window-minutes"))
+            found.append(f"{each.name} hour" if minutes and minutes >= 60 else each.name)
     for name in sorted(fields):
-        if name.endswith(("representative-claim", "limit-type", "limit-window")) or (
-            "remaining" in name and _number(fields[name]) == 0
-        ):
-            names.append(f"{name} {fields[name] if isinstance(fields[name], str) else ''}"[:120])
-    return " ".join(names)
+        if "remaining" in name and _number(fields[name]) == 0:
+            found.append(name)
+        elif name.endswith("representative-claim"):
+            status = fields.get(name.replace("representative-claim", "status"))
+            if not str(status).startswith("allowed"):
+                found.append(str(fields[name])[:40])
+    return " ".join(found)
