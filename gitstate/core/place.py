@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
-from gitstate.core import rules, unwrap, waits
+from gitstate.core import offers, rules, unwrap, waits
 from gitstate.core.rules import Rule
 from gitstate.core.signal import Signal
 from gitstate.core.unwrap import Statement
@@ -50,7 +50,7 @@ def _bucket(statement: Statement) -> str:
 
 def _category(signal: Signal, statement: Statement, status: Optional[int]) -> tuple[str, str, str]:
     """Structure first, then the error's own message, then the status, then what a vague type means."""
-    if rules.is_over(statement.message):
+    if offers.is_over(statement.message):
         return "validation", "too_large", "words.over-the-limit"
     tokens = [*statement.codes, *statement.types]
     found = [rule for token in tokens if (rule := rules.first(rules.TOKENS, token))]
@@ -103,7 +103,7 @@ def _by_status(status: Optional[int], statement: Statement) -> Optional[tuple[st
 
 def _by_message(signal: Signal, statement: Statement, advice: bool) -> Optional[Rule]:
     """What the message says, without its offers. `advice`: whether a word on billing may be taken for the cause."""
-    said = rules.cause(f"{statement.message}\n{statement.hints}")[: unwrap.TEXT]
+    said = offers.cause(f"{statement.message}\n{statement.hints}")[: unwrap.TEXT]
     rule = rules.first(rules.MESSAGES, said)
     if rule is not None:
         return rule
@@ -120,7 +120,7 @@ def _tool(signal: Signal) -> str:
 
 def _quota(signal: Signal, statement: Statement, kind: str, rule: str, wait: Wait) -> tuple[str, str]:
     """Which quota: of several limits that are named, the longest period decides."""
-    said = rules.cause(f"{statement.message}\n{statement.hints}")
+    said = offers.cause(f"{statement.message}\n{statement.hints}")
     tokens = " ".join((*statement.codes, *statement.types, unwrap.words(statement.hints)))
     if rules.ZERO.pattern.search(said):
         return "billing", rules.ZERO.id

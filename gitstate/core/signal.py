@@ -249,7 +249,7 @@ def _now(text: str) -> Optional[datetime]:
     if not text:
         return None
     now = iso(text, timezone.utc)
-    if now is None:
+    if now is None or not 1970 <= now.year < 9000:
         raise SignalError(f"now is {quoted(text)}.", "Write it like 2026-08-07T12:00:00+00:00.")
     return now
 

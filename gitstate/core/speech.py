@@ -11,7 +11,7 @@ import json
 import re
 from typing import NamedTuple, Optional
 
-from gitstate.core import rules
+from gitstate.core import offers, rules
 
 HEAD, TAIL = 65_536, 16_384  # characters of a text that are looked at, from its start and its end
 _STRONG, _SOFT = 1500, 400  # characters of the longest notice that opens like an error, and like a sentence
@@ -180,7 +180,7 @@ def _announces(line: str) -> bool:
     sentence = re.split(r"(?<=[.!])\s|\s[·∙•|]\s", line, maxsplit=1)[0]
     if " " not in line or len(sentence) > 220 or is_explained(sentence):
         return False
-    said = rules.cause(sentence)
+    said = offers.cause(sentence)
     match = next((m for rule in rules.ANNOUNCED if (m := rule.pattern.search(said))), None)
     if match is None or match.start() > 45:
         return False

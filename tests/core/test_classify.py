@@ -97,7 +97,7 @@ CLI = {
     "tool": st.sampled_from(["", "aider", "gemini"]),
     "argv": st.lists(st.text(max_size=9), max_size=3),
 }
-TIMES = ["2026-03-10T09:15:00+00:00", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"]
+TIMES = ["2026-03-10T09:15:00+00:00", "1970-01-01T00:00:00+14:00", "8999-12-31T23:59:59-12:00"]
 SIGNALS = st.fixed_dictionaries(
     {},
     optional={
@@ -288,6 +288,7 @@ def test_both_forms_of_a_wait_are_given_where_the_time_is_known() -> None:
         ({"http": {"headers": []}, "channel": "http"}, "http"),
         ({"http": {"headers": [1]}}, "http.headers"),
         ({"http": {}, "now": "noon"}, "now"),
+        ({"http": {}, "now": "9999-12-31T23:59:59-12:00"}, "now"),
         ({"http": {}, "stopped_by": "me"}, "stopped_by"),
     ],
 )
