@@ -43,7 +43,8 @@ def _structure(cli: Cli) -> Optional[Reading | Http]:
     """What a command printed as its own structure; None if it printed plain text, or an answer that is JSON."""
     if cli.filed and cli.exit == 0:
         return None
-    text = speech.without_talk(cli.stdout)
+    text = cli.stdout if "\x1b" not in cli.stdout[:200] else speech.plain(cli.stdout)
+    text = speech.without_talk(text)
     start = text[:200].lstrip("\ufeff \t\r\n")
     if start.startswith("HTTP/"):
         return _raw_reply(text)

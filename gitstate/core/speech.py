@@ -134,8 +134,10 @@ def is_explained(sentence: str) -> bool:
 def opens_as_error(line: str) -> bool:
     """Whether a line opens as errors do, whatever it says then; the time before it does not count."""
     match = _ERROR_OPENS.match(_STAMP.sub("", line[:400]))
+    if match is None:
+        return False
     # "Error 429 means that …" tells of one.
-    return bool(match) and not (re.search(r"\d$|[a-z]$", match[0]) and is_explained(line))  # type: ignore[index]
+    return bool(re.search(r"[:(\[]", match[0])) or not is_explained(line)
 
 
 def notice(text: str) -> Optional[str]:

@@ -52,6 +52,7 @@ def from_words(signal: Signal, spoken: speech.Spoken, cli: Optional[Cli]) -> Opt
     found = place(signal, statement, None)
     if (
         found.category == "unknown"
+        and not statement.structured
         and rules.CRASH.pattern.search(text)
         and not rules.CONNECTION.pattern.search(text)
     ):

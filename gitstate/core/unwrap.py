@@ -284,8 +284,8 @@ def _spans(text: str) -> list[tuple[object, int, int]]:
 
 
 _TOKEN = re.compile(
-    r"""(?P<text>[bru]?'(?:[^'\\]|\\.)*'|[bru]?"(?:[^"\\]|\\.)*")|(?P<open>[{\[(])|(?P<close>[}\])])"
-    r"|(?P<word>\w+)|.""",
+    r"""(?P<text>[bru]?'(?:[^'\\]|\\.)*'|[bru]?"(?:[^"\\]|\\.)*")|(?P<open>[{\[(])|(?P<close>[}\])])"""
+    r"""|(?P<word>\w+)|.""",
     re.DOTALL,
 )
 _WORDS = {"None": "null", "True": "true", "False": "false"}
@@ -325,7 +325,7 @@ def _literal(text: str) -> tuple[object, int]:
     return None, 1
 
 
-_ESCAPE = re.compile(r"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))""", re.DOTALL)
+_ESCAPE = re.compile(r"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U000([0-9a-fA-F]{5})|(.))""", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -334,7 +334,8 @@ def _string(literal: str) -> str:
     body = literal.lstrip("bru")[1:-1]
 
     def plain(match: re.Match[str]) -> str:
-        return _ESCAPES.get(match[3], match[3]) if match[3] else chr(int(match[1] or match[2], 16))
+        code = match[1] or match[2] or match[3]
+        return chr(int(code, 16)) if code else _ESCAPES.get(match[4], match[4])
 
     return json.dumps(_ESCAPE.sub(plain, body))
 
