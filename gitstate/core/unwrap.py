@@ -325,7 +325,9 @@ def _literal(text: str) -> tuple[object, int]:
     return None, 1
 
 
-_ESCAPE = re.compile(r"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U000([0-9a-fA-F]{5})|(.))""", re.DOTALL)
+_ESCAPE = re.compile(
+    r"""\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U00(0[0-9a-fA-F]{5}|10[0-9a-fA-F]{4})|(.))""", re.DOTALL
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 

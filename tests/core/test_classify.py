@@ -69,6 +69,45 @@ def test_header_names_and_the_order_of_keys_change_nothing(signal: dict[str, Any
     assert verdict({**signal, "id": "another", "extra": [1]}) == found
 
 
+def wrapped(status: int, body: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The same error as tools and gateways pass it on."""
+
+    def cli(stdout: str, stderr: str = "") -> dict[str, Any]:
+        return {"channel": "cli", "cli": {"exit": 1, "stdout": stdout, "stderr": stderr}}
+
+    text = json.dumps(body)
+    fall = f'Traceback (most recent call last):\n  File "x"\nopenai.APIStatusError: Error code: {status} - {body!r}\n'
+    end = {"type": "result", "is_error": True, "subtype": "success", "result": f"API Error: {status} {text}"}
+    raw = {"error": {"message": "Provider returned error", "code": status, "metadata": {"raw": text}}}
+    return {
+        "as text": {"channel": "http", "http": {"status": status, "headers": {}, "body": text}},
+        "a literal": cli("", f"Error: Error code: {status} - {body!r}\n"),
+        "a traceback": cli("", fall),
+        "a notice": cli(f"API Error: {status} {text}\n"),
+        "a result": cli(json.dumps(end)),
+        "metadata": {"channel": "http", "http": {"status": 200, "headers": {}, "body": raw}},
+    }
+
+
+@pytest.mark.parametrize(
+    "signal",
+    [
+        signal
+        for signal in (*CAPTURED, *KIN)
+        if signal["channel"] == "http"
+        and isinstance(signal["http"]["body"], dict)
+        and (signal["http"]["status"] or 0) >= 400
+        and set(map(str.lower, signal["http"]["headers"])) <= {"content-type"}
+    ],
+    ids=lambda signal: str(signal["id"]),
+)
+def test_an_error_means_the_same_whatever_it_is_wrapped_in(signal: dict[str, Any]) -> None:
+    meant = verdict(signal)
+    rest = {key: signal[key] for key in ("now", "tz", "provider") if key in signal}
+    for how, other in wrapped(signal["http"]["status"], signal["http"]["body"]).items():
+        assert verdict({**rest, **other})[:6] == meant[:6], how
+
+
 TRACEBACK = "Traceback (most recent call last):\n"
 WORDS = ["error", "Error code: 429 - {'a': ", "{", "429", "resets 3pm", "data: {}", "\x1b[0m", TRACEBACK]
 NAMES = (

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 
 from gitstate.core.unwrap import objects, of_object, of_text, status_in, words
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PLAIN = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**9), 10**9)
-    | st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    st.none() | st.booleans() | st.integers(-(10**9), 10**9) | TEXT,
     lambda inner: (
         st.lists(inner, max_size=3) | st.dictionaries(st.text("abc'\"\\{", max_size=4), inner, max_size=3)
     ),
