@@ -136,7 +136,8 @@ def _quota(signal: Signal, statement: Statement, kind: str, rule: str, wait: Wai
         return kind, rule
     limits = waits.exhausted_names(statement.fields, signal.now)
     named = next(rule for rule in rules.TOKENS if rule.id == "token.window")
-    if rules.WINDOW.pattern.search(said) or named.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
+    is_long = rules.WINDOW.pattern.search(said) or rules.PERIOD.search(said)
+    if is_long or named.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
         return "window", "quota.named-period"
     if wait.length(signal.now) >= _HOUR:
         return "window", "quota.long-wait"

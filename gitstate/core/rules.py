@@ -160,17 +160,26 @@ _GONE = r"(?:reached|exceeded|hit|exhausted|used up|depleted|met|maxed|full|over
 _THING = r"(?:prompt|response|content|input|output|request|image|message)s?"
 _LONG = r"(?:h|hr|hours?|days?|weeks?|months?|year)(?![a-z])"
 
+# Periods of an hour or longer, and limits that are always counted over one.
+PERIOD = re.compile(
+    "|".join((
+        r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b", r"\btoday\b",
+        rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}",
+        r"per(?:day|hour|week|month)", r"billing (?:cycle|period)", r"per \d{4,}\s?s(?:ec|econds)?\b",
+        r"last (?:24 hours|\d+ hours|day|week|month)",
+        r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?"
+        r"(?:limit|quota|window|cap)",
+    )),
+    re.IGNORECASE,
+)  # fmt: skip
+_LIMITED = r"limit|quota|exceed|reach|exhaust|allow|allocat|\bused\b|too many|throttl|remaining|\bhit\b|\bcap\b|out of"
 WINDOW = _said(
     "window", "quota", "window",
     r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}", r"individual quota",
-    r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b",
-    rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}",
-    r"per(?:day|hour|week|month)",
-    r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?(?:limit|quota"
-    r"|window|cap)",
-    r"\bfor today", r"today's", r"last (?:24 hours|\d+ hours|day|week|month)", r"per \d{4,}\s?s(?:ec|econds)?\b",
     rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})", r"quota will be replenished",
     rf"you(?:'ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b",
+    # A period, where a limit is spoken of; anchored, so that the text is read once.
+    rf"\A(?=[\s\S]*?(?:{_LIMITED}))[\s\S]*?(?:{PERIOD.pattern})",
 )  # fmt: skip
 ZERO = _said(
     "zero", "quota", "billing",
@@ -212,7 +221,9 @@ MESSAGES: tuple[Rule, ...] = (
         r"(?:out of|no(?: more)?|not enough|used (?:up )?all(?: available| of)?(?: your| its| the)?|any) "
         r"(?:remaining |available |prepaid |api |extra )?(?:credits?|balance|funds|money|extra usage)",
         r"0 credits (?:remaining|left)", r"(?:requires?|need|must|exceed\w* (?:your|the|all)) (?:\w+ ){0,3}credits",
-        r"can only afford", r"credit card", r"key limit exceeded(?! \((?:daily|weekly|monthly))",
+        r"can only afford", r"credit card", r"card (?:was |has been )?declined",
+        r"(?:plan|trial) (?:has )?(?:expired|ended)", r"credits? limit (?:exceeded|reached)",
+        r"key limit exceeded(?! \((?:daily|weekly|monthly))",
         r"payment (?:is )?(?:required|failed|declined|method|overdue|past due|due)", r"valid payment", r"invoice",
         r"billing (?:hard |soft )?(?:limit|cap)",
         r"billing (?:is |has |account )?(?:\w+ )?(?:not |dis|in)(?:enabled|abled|active)",
@@ -242,11 +253,14 @@ MESSAGES: tuple[Rule, ...] = (
     ),
     _said(
         "rate", "quota", "throttle",
-        r"rate[- _]?limit", r"too many (?:concurrent |parallel )?(?:requests|tokens|connections|calls)", r"throttl",
+        r"rate[- _]?limit", r"too many (?:\w+ )?(?:requests|tokens|connections|calls|messages|prompts)", r"throttl",
         r"slow(?:ing)? down", r"too quickly", r"too fast", r"too frequent", r"per[-_ ]minute", r"limiting requests",
         r"(?:requests|tokens|calls|queries|images)(?:\s*/\s*|[ -]per[ -]|-)(?:second|sec|minute|min)",
         r"\b(?:rpm|tpm|rps|qps)\b", r"concurren\w+ (?:limit|requests?|reached)", r"token limit reached",
         r"request limit",
+        r"(?:out of|no remaining|maximum number of) (?:\w+ )?(?:requests|messages|prompts|calls)",
+        r"no (?:\w+ )?(?:requests|messages|prompts|calls) (?:left|remaining)",
+        r"exceed\w* (?:your|the) (?:\w+ ){0,3}usage",
         r"limit of \d+ (?:\w+ )?(?:requests|calls|tokens)", r"enqueued token", r"\brate exceeded",
     ),
 )  # fmt: skip
@@ -260,7 +274,7 @@ QUOTA_WORD = _said(
 )  # fmt: skip
 BILLING_ADVICE = _said("billing-advice", "quota", "billing", r"\bbilling\b")
 
-_KEY = r"(?:api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer|key found)"
+_KEY = r"(?:(?:x-)?api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer|key found)"
 
 OTHERS: tuple[Rule, ...] = (
     _said(
@@ -287,7 +301,7 @@ OTHERS: tuple[Rule, ...] = (
         r"(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|variant|field"
         r")\b",
         r"(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)",
-        r"arguments are required",
+        r"arguments are required", r"required (?:argument|option|parameter)",
         r"flag provided but not defined", r"invalid value for", r"cannot be used with", r"^usage:",
         r"try ['`\"]?[\w -]+--help", r"must be (?:a|an|one of)\b", r"option [^\n]{0,40} not recogni[sz]ed",
         r"illegal option",

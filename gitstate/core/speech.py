@@ -32,7 +32,7 @@ _ERROR_OPENS = re.compile(
     r"""(?x) ^ [^\w\n#>*`|+~-]{0,4} (?:
       (?i: (?: api | fatal | http | network | server | internal | unexpected | runtime | stream | request | provider
          | gateway | upstream | model | llm | unknown | system | connection | execution | validation | client )? \s?
-         error (?: \s code )? \s* (?: \( \d+ \) )? \s* [:(\[–—] \s* \S )
+         error (?: \s code )? \s* (?: \( [^)\n]{1,40} \) )? \s* [:\[–—] \s* \S )
     | (?i: error (?: \s code )? :? \s [45]\d\d \b )
     | ERROR \s+ [\w:.]{2,60} : \s
     | (?i: (?: execution | internal | unknown | unexpected | (?: internal \s )? server
@@ -170,13 +170,13 @@ def only_words(text: str) -> Optional[str]:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(text) > _SOFT or not 0 < len(lines) <= 3 or is_explained(lines[0]):
         return None
-    return text if _PERSON.search(text) else None
+    return text if _PERSON.search(text) or (len(lines) == 1 and len(text.split()) <= 9) else None
 
 
 def _announces(line: str) -> bool:
     """Whether a line announces a limit or a lack, to the one who made the call or in a few words."""
     line = line.strip()
-    if line[:2] in ('["', '{"', "[{", "[[") or line.startswith("<"):
+    if line[:2] in ('["', '{"', "[{", "[[") or line[:1] in "<`\"'(" or line.count(" | ") > 1:
         return False
     line = line.strip("[]")
     sentence = re.split(r"(?<=[.!])\s|\s[·∙•|]\s", line, maxsplit=1)[0]
@@ -190,7 +190,11 @@ def _announces(line: str) -> bool:
         return not re.search(r":\s+[a-z]\w*\s+\w+\s+\w+", sentence) or bool(
             re.search(r":\s+(?:please|try)", sentence)
         )
-    return len(sentence.split()) <= 12 and bool(_STATE.search(said)) and ": " not in sentence
+    states = [match.end() for match in _STATE.finditer(said)]
+    # Few words, and few of them behind what is the matter: "Rate limit reached for x", and no tale.
+    return (
+        bool(states) and len(said.split()) <= 8 and len(said[states[-1] :].split()) <= 4 and ": " not in said
+    )
 
 
 def last_notice(text: str) -> Optional[str]:

@@ -108,6 +108,13 @@ def test_an_error_means_the_same_whatever_it_is_wrapped_in(signal: dict[str, Any
         assert verdict({**rest, **other})[:6] == meant[:6], how
 
 
+@pytest.mark.parametrize("text", (HERE / "answers.txt").read_text("utf-8").splitlines())
+def test_p7_what_a_model_wrote_is_an_answer_however_it_sounds(text: str) -> None:
+    assert classify(of_command("exit", 0, None, f"{text}\n", "")).outcome == "ok"
+    reply = {"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}
+    assert verdict({"http": {"status": 200, "headers": {}, "body": reply}}).outcome == "ok"
+
+
 TRACEBACK = "Traceback (most recent call last):\n"
 WORDS = ["error", "Error code: 429 - {'a': ", "{", "429", "resets 3pm", "data: {}", "\x1b[0m", TRACEBACK]
 NAMES = (
