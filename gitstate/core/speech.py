@@ -38,7 +38,8 @@ _ERROR_OPENS = re.compile(
     | (?i: (?: execution | internal | unknown | unexpected | (?: internal \s )? server
          | api | network | connection
          | fatal | runtime ) \s error \.? $ )
-    | (?: [A-Za-z_]\w*\. )* [A-Z]\w* (?: Error | Exception | Exhausted | Timeout ) \s? (?: : | $ )
+    | (?: [A-Za-z_]\w*\. )* [A-Z]\w+ (?: Error | Exception | Exhausted | Timeout ) \s? (?: : | $ )
+    | (?: Timeout | Exception ) \s? :
     | (?i: (?: http \S* \s )? (?: status \s )? [45]\d\d \s? [:–-]? \s?
          (?: too \s many \s requests | service \s (?: temporarily \s )? unavailable | unauthorized | forbidden
          | not \s found | bad \s gateway | gateway \s time-?out | payment \s required | bad \s request
