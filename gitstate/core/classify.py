@@ -47,6 +47,7 @@ def _stopped(signal: Signal) -> Optional[Finding]:
         "silence": ("timeout", "silence"),
         "too_large": ("validation", "too_large"),
         "not_started": ("phase_error", "not_found"),
+        "too_long": ("planning_error", ""),  # the command line, for the system
     }
     if signal.stopped_by not in by:
         return None

@@ -194,7 +194,7 @@ def _part(part: Mapping[str, object], reading: Reading, depth: int) -> None:
     if isinstance(refusal, str) and refusal.strip():
         reading.refusal += refusal
     found = False
-    for name in ("text", "content", "parts", "token", *CONTENT_NAMES):
+    for name in ("parts", "token", *CONTENT_NAMES):
         if name in fields and not (name == "message" and isinstance(fields[name], str)):
             found = True
             _content(fields[name], reading, depth)

@@ -290,6 +290,7 @@ def test_evidence_names_what_decided() -> None:
         ("silence", None, 15, (), ("timeout", "silence")),
         ("too_large", 0, None, (), ("validation", "too_large")),
         ("not_started", None, None, (), ("phase_error", "not_found")),
+        ("too_long", None, None, (), ("planning_error", None)),
         ("exit", 0, None, (2,), ("validation", "empty")),
         ("exit", None, 11, (), ("unknown", None)),
         ("exit", 3, None, (), ("unknown", None)),
