@@ -12,11 +12,11 @@ from typing import IO, TYPE_CHECKING, Any, Optional
 
 from gitstate.core.derive import Status
 from gitstate.core.schedule import Agenda
-from gitstate.core.signal import Verdict
 from gitstate.core.summary import Estimate, Summary, estimate
 from gitstate.core.verdict import Failed
 
 if TYPE_CHECKING:
+    from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
 _MARKS = {  # reason -> (sign, colour, what `run` does about it)
