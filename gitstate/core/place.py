@@ -86,6 +86,8 @@ def _outweighs(said: Rule, family: Optional[Rule], by_status: Optional[tuple[str
     """Whether what a message says decides, rather than a vague type or the status."""
     if said is rules.QUOTA_WORD or said.category == "unknown":
         return False
+    if by_status is not None and by_status[0] == "quota" and said in rules.OTHERS:
+        return False  # a page on a limit may also deny access, or tell what was not found
     if said.category != "planning_error":
         return True
     # "Invalid …" is said of keys, models and sizes, too.

@@ -175,8 +175,8 @@ PERIOD = re.compile(
 _LIMITED = r"limit|quota|exceed|reach|exhaust|allow|allocat|\bused\b|too many|throttl|remaining|\bhit\b|\bcap\b|out of"
 WINDOW = _said(
     "window", "quota", "window",
-    r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}", r"individual quota",
-    rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})", r"quota will be replenished",
+    r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}",
+    rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})",
     rf"you(?:'ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b",
     # A period, where a limit is spoken of; anchored, so that the text is read once.
     rf"\A(?=[\s\S]*?(?:{_LIMITED}))[\s\S]*?(?:{PERIOD.pattern})",
