@@ -92,6 +92,10 @@ def _dispatch(arguments: list[str]) -> int:
         from gitstate.commands.hook import run_hook
 
         return run_hook(arguments[2:])
+    if arguments[:1] == ["classify"] and arguments[1:] in ([], ["--json"]):
+        from gitstate.commands.classify import classify
+
+        return classify(as_json=bool(arguments[1:]))
     quick = _QUICK.get(arguments[0]) if arguments else None
     if quick is not None and all(flag in quick for flag in arguments[1:]):
         return _quickly(arguments[0], {_QUICK_FLAGS[flag]: True for flag in arguments[1:]})

@@ -319,6 +319,33 @@ def doctor(json: Json = False) -> int:
 
 
 @cli.command()
+def classify(
+    file: Annotated[
+        str, typer.Argument(help="Signals as JSON; standard input by default.", show_default=False)
+    ] = "",
+    exit: Annotated[
+        Optional[int], typer.Option("--exit", help="Classify a command that ended with this exit code.")
+    ] = None,
+    stdout: Annotated[str, typer.Option("--stdout", help="The file with what it printed.")] = "",
+    stderr: Annotated[
+        str, typer.Option("--stderr", help="The file with what it said on its error stream.")
+    ] = "",
+    tool: Annotated[str, typer.Option("--tool", help="The name of its program.")] = "",
+    json: Json = False,
+    config: Config = "gitstate.yaml",
+) -> int:
+    """Say what a failure means: which kind it is, whether waiting helps, and until when."""
+    from gitstate.commands.classify import Command, classify
+
+    if exit is None and (stdout or stderr or tool):
+        raise UsageError("--stdout, --stderr and --tool belong to a command.", "Say how it ended: --exit N.")
+    if exit is not None and file:
+        raise UsageError("A file and --exit are two signals.", "Give one of them.")
+    command = Command(exit, stdout, stderr, tool) if exit is not None else None
+    return classify(file, command=command, as_json=json, config=config)
+
+
+@cli.command()
 def init(
     example: Annotated[str, typer.Option("--example", help="Write this example; `list` names them.")] = "",
     no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Leave the git hooks as they are.")] = False,

@@ -18,6 +18,7 @@ from gitstate.core.summary import Estimate, Spend, Summary, estimate
 from gitstate.core.verdict import Failed
 
 if TYPE_CHECKING:
+    from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
 _MARKS = {  # reason -> (sign, colour, what `run` does about it)
@@ -425,4 +426,48 @@ def sync_lines(outcome: Outcome, branch: str) -> list[str]:
         )
     for lost in outcome.lost:
         lines.append(f"{safe(lost.path)} was made on both sides; the remote's stays.")
+    return lines
+
+
+_MEANINGS = {
+    "throttle": "too much at once; it passes within seconds or minutes",
+    "window": "a limit that is counted over hours or longer is used up",
+    "billing": "money or credit is missing; a person must act, waiting does not help",
+    "capacity": "the provider's servers are full",
+    "wall": "its time was up",
+    "silence": "nothing came for too long",
+    "truncated": "the answer was cut off at a ceiling",
+    "refused": "a filter or the model refused it",
+    "too_large": "it is larger than what is allowed",
+    "empty": "there was no answer",
+    "error_shaped": "an error text stands where the answer should be",
+    "auth": "the credentials do not do",
+    "not_found": "something that was asked for is not there",
+    "crash": "the tool itself fell over",
+    "planning_error": "the request or command line, as planned, is malformed",
+    "unknown": "it failed, and nothing says why",
+}
+_WHAT_NEXT = {
+    "paused": "pause{}, and count no attempt",
+    "retry": "back off, and try one again",
+    "failed": "not try again by itself",
+}
+
+
+def verdict_lines(verdict: Verdict) -> list[str]:
+    """What a verdict says, for people: what it is, what gitstate would do and until when, and by which rule."""
+    if verdict.category is None or verdict.state is None:
+        return [paint("ok", "32") + ": the call ended well."]
+    name = verdict.category + (f"/{verdict.kind}" if verdict.kind else "")
+    lines = [paint(name, "31") + f": {_MEANINGS[verdict.kind or verdict.category]}."]
+    wait = ""
+    if verdict.until is not None:
+        wait = f" until {verdict.until.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+    if verdict.wait_seconds is not None:
+        wait += f" ({duration(verdict.wait_seconds)})" if wait else f" for {duration(verdict.wait_seconds)}"
+    if verdict.state == "paused" and not wait:
+        wait = " until a person has acted" if verdict.kind == "billing" else " for a time that nobody stated"
+    lines.append(f"  gitstate would {_WHAT_NEXT[verdict.state].format(wait)}.")
+    said = " ".join(verdict.evidence.get("said", "").split())
+    lines.append(f"  Rule {verdict.rule}" + (f": {safe(said[:200])}" if said else "."))
     return lines

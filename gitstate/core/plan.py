@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Optional, Union
 
 from gitstate.core.budget import Budget
+from gitstate.core.ownrules import OwnRule
 from gitstate.core.policy import Row
 from gitstate.errors import Place
 
@@ -83,6 +84,7 @@ class Workflow(NamedTuple):
     probe: Optional[Command] = None  # asks for nothing that costs, whether the window is open
     notify: Optional[Command] = None  # is run when a run pauses, fails or ends
     budget: Optional[Budget] = None  # what one run may spend
+    rules: tuple[OwnRule, ...] = ()  # own rules of failure, asked in this order
 
 
 class Plan(NamedTuple):

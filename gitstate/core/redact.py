@@ -18,6 +18,7 @@ _SHAPES = re.compile(
     | \b(?:AKIA|ASIA)[A-Z0-9]{16}\b                # AWS
     | \beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*            # JSON web tokens
     | (?<=://)[^\s/@:]+:[^\s/@]+(?=@)              # a password in a URL
+    | (?<=[?&]key=)[^\s&"']{6,} | (?<=[?&]sig=)[^\s&"']{6,}  # a key or a signature in a URL
     """,
     re.VERBOSE,
 )

@@ -5,26 +5,27 @@ Nothing else in gitstate gives a failure its name.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Optional, Protocol
-
-
-class Ending(Protocol):
-    """How a command ended."""
-
-    @property
-    def ended_by(self) -> str: ...
-    @property
-    def code(self) -> Optional[int]: ...
-    @property
-    def signal(self) -> Optional[int]: ...
-    @property
-    def stdout(self) -> str: ...
-    @property
-    def stderr(self) -> str: ...
-
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Optional
 
 _EVIDENCE = 2000  # characters kept of what the command said last
+
+# Every category, its kinds, and the state that a failure of that category and kind ends in. `paused`: waiting (or a
+# person, for billing) cures it; `retry`: back off and probe; `failed`: waiting will not help.
+STATES: Mapping[str, Mapping[str, str]] = {
+    "quota": {"throttle": "paused", "window": "paused", "billing": "paused", "capacity": "paused"},
+    "timeout": {"wall": "retry", "silence": "retry"},
+    "validation": {
+        "truncated": "failed",
+        "refused": "failed",
+        "too_large": "failed",
+        "empty": "retry",
+        "error_shaped": "retry",
+    },
+    "phase_error": {"auth": "failed", "not_found": "failed", "crash": "failed"},
+    "planning_error": {"": "failed"},
+    "unknown": {"": "retry"},
+}
 
 
 class Failed(NamedTuple):
@@ -68,12 +69,6 @@ def of_ending(
         numbers = ", ".join(map(str, missing))
         return Failed("validation", "empty", _with(f"Nothing came for output {numbers}.", said))
     return None
-
-
-def of_result(result: Ending) -> Optional[Failed]:
-    """The failure that a command's ending shows; None if it ended well."""
-    words = result.stderr or result.stdout
-    return of_ending(result.ended_by, result.code, result.signal, (), words)
 
 
 def of_check(kind: str, message: str) -> Failed:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from gitstate.core import ownrules
 from gitstate.core.budget import Budget
 from gitstate.core.budget import parse as parse_budget
 from gitstate.core.plan import Checks, Command, PlanSource, Stage, Value, Workflow
@@ -43,7 +44,6 @@ _NOT_YET: Mapping[str, tuple[object, ...]] = {
     "guard": (),
     "lease": (),
     "on_stale": (),
-    "rules": (),
     "workspace": ("root",),
 }
 
@@ -87,6 +87,7 @@ def examine(data: object, places: Places, path: str) -> Examined:
     probe = reader.command(top["probe"], ("probe",)) if "probe" in top else None
     notify = reader.command(top["notify"], ("notify",)) if "notify" in top else None
     budget = reader.get(top, "budget", (), lambda value, at: _budget(reader, value, at))
+    rules = reader.get(top, "rules", (), lambda value, at: ownrules.read(reader, value, at)) or ()
     _reserved(reader, top, ())
     policy = reader.get(top, "policy", (), lambda value, at: _policy(reader, value, at)) or {}
     stages = [stage._replace(policy={**policy, **stage.policy}) for stage in _stages(reader, top, model)]
@@ -105,6 +106,7 @@ def examine(data: object, places: Places, path: str) -> Examined:
         probe=probe,
         notify=notify,
         budget=budget,
+        rules=rules,
     )
     return Examined(found, source, [])
 
@@ -274,7 +276,6 @@ def _reserved(reader: Reader, mapping: Mapping[str, object], at: At) -> None:
         "idempotent": reader.flag,
         "lease": reader.seconds,
         "on_stale": lambda value, here: reader.one_of(value, here, ("ask", "update", "ignore")),
-        "rules": reader.sequence,
         "workspace": lambda value, here: reader.one_of(value, here, ("root", "worktree", "scratch")),
     }
     allowed = _STAGE if at else _TOP

@@ -10,6 +10,7 @@ from blake3 import blake3
 from gitstate.core.budget import Budget
 from gitstate.core.identity import SCHEME, fill, plan_digests
 from gitstate.core.identity import Sources as SourceIds
+from gitstate.core.ownrules import OwnRule
 from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Value, Workflow
 from gitstate.core.policy import Row
 from gitstate.edge.cache import Cache
@@ -108,7 +109,8 @@ def _workflow_from(plain: Any) -> Workflow:
     source = PlanSource._make(workflow.source)
     source = source._replace(place=Place._make(source.place))
     budget = Budget._make(workflow.budget) if workflow.budget else None
-    return workflow._replace(stages=tuple(stages), source=source, budget=budget)
+    rules = tuple(map(OwnRule._make, workflow.rules))
+    return workflow._replace(stages=tuple(stages), source=source, budget=budget, rules=rules)
 
 
 def source_ids(git: Git, plan: Plan, sources: Sources, tree: Tree, format: str) -> tuple[SourceIds, Watch]:

@@ -36,6 +36,7 @@ def test_keys_and_tokens_are_taken_out_wherever_they_stand(secret: str, around: 
         ("api_key=hunter2hunter2&x=1", "api_key=[redacted]"),
         ('"password": "correct horse"', '"password": "[redacted] horse"'),
         ("https://bob:s3cret@host/x.git", "https://[redacted]@host/x.git"),
+        ("GET https://h/v1?key=q1w2e3r4t5&alt=sse", "GET https://h/v1?key=[redacted]&alt=sse"),
         ("x-goog-api-key: q1w2e3r4t5", "x-goog-api-key: [redacted]"),
     ],
 )

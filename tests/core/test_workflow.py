@@ -255,7 +255,6 @@ def test_mistakes_are_said(data: object, words: str) -> None:
         (config(lease="10m"), "lease: 10m"),
         (config(on_stale="ignore"), "on_stale: ignore"),
         (config(coordinate="leases"), "coordinate: leases"),
-        (config(rules=[]), "rules"),
     ],
 )
 def test_words_of_later_versions_are_refused_rather_than_ignored(data: object, what: str) -> None:

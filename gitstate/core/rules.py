@@ -1,0 +1,386 @@
+"""The rules by which a failure is recognised, as data: each has an id, which a verdict keeps.
+
+Tokens (codes, types, reasons, endings) are matched in the form of `unwrap.words`; messages in plain words, after
+offers and advice were taken out of them. The first rule that matches decides, so what is more specific stands
+first. Nothing else in gitstate recognises an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple, Optional
+
+
+class Rule(NamedTuple):
+    """If `pattern` is found, it is this.
+
+    `weak` rules are for words that providers use for everything: a `family` leaves the kind to the message, a
+    `vague` one also yields to words on billing, a `generic` one yields to the message and to any status.
+    """
+
+    id: str
+    pattern: re.Pattern[str]
+    category: str
+    kind: str = ""
+    weak: str = ""
+
+
+def _token(id: str, category: str, kind: str, *patterns: str, weak: str = "") -> Rule:
+    return Rule(f"token.{id}", re.compile("|".join(patterns)), category, kind, weak)
+
+
+TOKENS: tuple[Rule, ...] = (
+    _token("in-flight", "quota", "throttle", r"in_flight", r"reserved_by", r"budget_reserved"),
+    _token(
+        "too-large", "validation", "too_large",
+        r"context_(?:length|window|size)", r"max_context", r"too_(?:large|long|big)", r"entity_too_large",
+        r"exceeds_(?:context|budget)", r"(?:string|array|length)_above_max", r"content_length_exceeded",
+        r"(?:input|prompt)_tokens_exceeded",
+    ),
+    _token(
+        "refused", "validation", "refused",
+        r"content_(?:filter|policy|moderation|blocked)", r"policy_violation", r"responsible_ai", r"usage_policy",
+        r"cyber_policy", r"moderation", r"flagged", r"prohibited_content", r"(?:^|_)safety(?:_|$)", r"blocklist",
+        r"guardrail", r"data_inspection", r"refus(?:al|ed)(?:_|$)", r"(?:^|_)recitation", r"(?:^|_)spii",
+        r"sensitive_(?:content|words)", r"^sensitive$", r"unsafe_content", r"toxic",
+    ),
+    _token(
+        "billing", "quota", "billing",
+        r"insufficient_(?:\w+_)?(?:quota|balance|credits?|funds?)", r"billing", r"payment", r"credit_balance",
+        r"credits?_(?:\w+_)?(?:exhaust|deplet|insufficient|limit|too_low|required|reached)", r"out_of_credits?",
+        r"no_credits", r"(?:spend|spending|cost|budget|usd)_(?:\w+_)?(?:limit|cap|exceed|exhaust|reach|quota)",
+        r"max_budget", r"(?:exceed|over)\w*_(?:\w+_)?(?:budget|spend)", r"arrear", r"overdue", r"past_due",
+        r"usage_not_included", r"exceeded_current_quota", r"balance_(?:insufficient|too_low|exhaust)",
+    ),
+    _token(
+        "capacity", "quota", "capacity",
+        r"overload", r"capacity", r"not_ready", r"(?:server|system|engine|model|queue)_(?:is_)?(?:busy|full|loading)",
+        r"insufficient_system_resource", r"resource_unavailable", r"no_available", r"unavailable_error$",
+        r"high_demand",
+    ),
+    _token(
+        "window", "quota", "window",
+        r"usage_limit", r"quota_exhausted", r"(?:five|5)_hour", r"(?:seven|7)_day",
+        r"(?:per|by)_(?:hour|day|week|month)",
+        r"(?:session|hour|hourly|day|week|month|year|yearly|5h|7d|24h)_(?:\w+_)?(?:limit|quota|cap|rate)",
+        r"(?:^|_)(?:rpd|tpd|rph|tph)(?:_|$)", r"daily", r"weekly", r"monthly",
+    ),
+    _token("slow-down", "quota", "throttle", r"slow_down", r"too_quickly", r"concurrency",
+    r"concurrent_(?:limit|request)"),
+    _token(
+        "rate", "quota", "throttle",
+        r"rate_?limit_(?:exceeded|reached)", r"rate_?limited", r"rate_exceeded", r"throttl", r"request_limit",
+        r"retryable_quota", r"token_limit_exceeded", r"tokens_limit_reached", r"enqueued", r"(?:^|_)rate_?quota",
+        r"limit_exceeded_exception", r"service_quota_exceeded",
+        weak="family",
+    ),
+    _token(
+        "rate-word", "quota", "throttle",
+        r"rate_?limit", r"too_many_requests", r"resource_?exhausted", r"quota", r"(?:^|_)limit_(?:exceeded|reached)",
+        r"limit_exceeded$", r"^tokens$", r"^requests$", r"^rejected$",
+        weak="vague",
+    ),
+    _token(
+        "timeout", "timeout", "wall",
+        r"time_?d?_?out(?!_ms)", r"deadline_exceeded", r"batch_expired", r"(?:job|batch)_state_expired",
+    ),
+    _token(
+        "not-found", "phase_error", "not_found",
+        r"not_found", r"does_not_exist", r"no_such_(?:model|deployment|key|file)", r"unknown_model", r"nonexistent",
+        r"model_(?:decommissioned|not_available|removed|deprecated)",
+    ),
+    _token(
+        "auth", "phase_error", "auth",
+        r"api_key", r"authenticat", r"authoriz", r"(?:^|_)auth(?:_|$)", r"credential", r"oauth", r"login_required",
+        r"not_logged_in", r"expired_token", r"token_(?:expired|revoked|invalid|reused)", r"unrecognized_client",
+        r"invalid_(?:token|signature|grant)", r"signature_does_not", r"account_(?:deactivated|disabled|suspended)",
+        r"unsupported_country", r"service_disabled", r"restricted",
+    ),
+    _token(
+        "permission", "phase_error", "auth", r"permission", r"forbidden", r"not_allowed", r"access_denied",
+        weak="family",
+    ),
+    _token("turns", "validation", "truncated", r"max_turns", r"turn_limit", r"max_iterations"),
+    _token("unavailable", "quota", "capacity", r"unavailable", weak="family"),
+    _token(
+        "planning", "planning_error", "",
+        r"unsupported_(?:parameter|value|model|media|file|content|field)", r"missing_(?:required|parameter)",
+        r"unknown_(?:parameter|field|option|argument)", r"config_error", r"fatal_(?:config|input)", r"input_error",
+        r"invalid_(?:type|value|json|parameter|schema|function|image|tool|url|base64)", r"usage_error", r"malformed",
+        r"parse_error", r"param_error",
+    ),
+    _token("connection", "unknown", "", r"(?:^|_)connect(?:ion)?_(?:error|reset|refused|closed|aborted)"),
+    _token(
+        "request", "planning_error", "",
+        r"invalid_request", r"invalid_argument", r"failed_precondition", r"bad_request", r"unprocessable",
+        r"validation(?:_error|_exception)?$", r"out_of_range", r"input_validation",
+        weak="generic",
+    ),
+    _token(
+        "server", "unknown", "",
+        r"api_error", r"server_error", r"internal", r"unknown", r"bad_gateway", r"upstream",
+        r"model_(?:stream_)?error",
+        r"service_error",
+        weak="generic",
+    ),
+)  # fmt: skip
+
+
+def _ending(id: str, category: str, kind: str, *patterns: str) -> Rule:
+    return Rule(f"ending.{id}", re.compile("|".join(patterns)), category, kind)
+
+
+# Why a provider says that it ended; anything else is a stop.
+ENDINGS: tuple[Rule, ...] = (
+    _ending("capacity", "quota", "capacity", r"insufficient_system_resource", r"overload"),
+    _ending(
+        "refused", "validation", "refused",
+        r"filter", r"safety", r"refus", r"block", r"prohibit", r"recitation", r"spii", r"guardrail", r"moderat",
+        r"sensitive", r"toxic", r"policy", r"flagged", r"^language$",
+    ),
+    _ending(
+        "truncated", "validation", "truncated",
+        r"length", r"max_(?:\w+_)?tokens?", r"token_limit", r"incomplete", r"max_turns", r"max_steps", r"max_output",
+        r"context_window", r"(?:^|_)limit$", r"truncat",
+    ),
+    _ending("expired", "timeout", "wall", r"expired", r"timeout_exceeded", r"timed_out"),
+    _ending(
+        "failed", "unknown", "", r"(?:^|_)error", r"abort", r"malformed", r"cancel", r"unexpected", r"fail"
+    ),
+)  # fmt: skip
+
+
+def _said(id: str, category: str, kind: str, *patterns: str) -> Rule:
+    return Rule(f"words.{id}", re.compile("|".join(patterns), re.IGNORECASE), category, kind)
+
+
+_LIMIT = r"(?:limits?|quotas?|cap|allowance|allocation)"
+_GONE = r"(?:reached|exceeded|hit|exhausted|used up|depleted|met|maxed|full|over)"
+_THING = r"(?:prompt|response|content|input|output|request|image|message)s?"
+_LONG = r"(?:h|hr|hours?|days?|weeks?|months?|year)(?![a-z])"
+
+# Periods of an hour or longer, and limits that are always counted over one.
+PERIOD = re.compile(
+    "|".join((
+        r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b", r"\btoday\b",
+        rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}",
+        r"per(?:day|hour|week|month)", r"billing (?:cycle|period)", r"per \d{4,}\s?s(?:ec|econds)?\b",
+        r"last (?:24 hours|\d+ hours|day|week|month)",
+        r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?"
+        r"(?:limit|quota|window|cap)",
+    )),
+    re.IGNORECASE,
+)  # fmt: skip
+_LIMITED = r"limit|quota|exceed|reach|exhaust|allow|allocat|\bused\b|too many|throttl|remaining|\bhit\b|\bcap\b|out of"
+WINDOW = _said(
+    "window", "quota", "window",
+    r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}",
+    rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})",
+    rf"you(?:'ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b",
+    # A period, where a limit is spoken of; anchored, so that the text is read once.
+    rf"\A(?=[\s\S]*?(?:{_LIMITED}))[\s\S]*?(?:{PERIOD.pattern})",
+)  # fmt: skip
+ZERO = _said(
+    "zero", "quota", "billing",
+    r"\blimit['\"`]?\s*[:=]?\s*[\"']?0\b(?![.,]?\d)", r"quota (?:is|of) (?:zero|0)\b(?![.,]?\d)",
+)  # fmt: skip
+
+MESSAGES: tuple[Rule, ...] = (
+    _said(
+        "too-large", "validation", "too_large",
+        r"context (?:length|window|size|limit)", r"maximum (?:context|prompt|input|number of (?:input )?tokens)",
+        rf"(?:{_THING}|payload|body|entity|file)\b[^.\n]{{0,30}}? (?:is |are |was |were )?too (?:large|long|big)",
+        r"too large for (?:this |the )?model",
+        r"exceeds? the (?:model|maximum|max\b|available context|context|token limit of)",
+        r"reduce (?:the length|your (?:message|prompt|input|request)|the (?:size|number))",
+        r"input or output tokens must be reduced", r"total number of tokens in the prompt", r"weight exceeds",
+        r"inputs?`? tokens? \+ `?max_new_tokens", r"exceeds? (?:the )?(?:size|upload) limit",
+        r"max(?:imum)? (?:request )?size",
+    ),
+    _said(
+        "refused", "validation", "refused",
+        r"content (?:management |filter(?:ing)? |moderation |usage |safety )?polic", r"usage polic",
+        r"content filter",
+        rf"{_THING} (?:was|were|has been|have been|is|got) (?:\w+ )?(?:filtered|blocked|flagged|refused|moderated)",
+        rf"{_THING} (?:was|were|has been) rejected (?:by|as a result of) (?:the |our )?(?:safety|moderation|content)",
+        r"(?:flagged|blocked) (?:as|by|for|due to|because)", r"violat\w* (?:\w+ ){0,3}(?:polic|terms|guideline)",
+        r"safety (?:system|filter|reasons|settings)", r"unsafe content", r"inappropriate content",
+    ),
+    ZERO,
+    _said(
+        "in-flight", "quota", "throttle",
+        r"requests? in flight", r"reserved by", r"(?:requests|batches) have (?:finished|been completed)",
+    ),
+    _said(
+        "billing", "quota", "billing",
+        r"insufficient (?:\w+ ){0,2}(?:credits?|balance|funds?|quota)",
+        r"(?:credits?|balance|funds?|wallet)\b[^.\n]{0,25}? (?:too low|insufficient|exhausted|depleted|run out"
+        r"|used up|empty"
+        r"|negative|expired|not enough|below)",
+        r"(?:out of|no(?: more)?|not enough|used (?:up )?all(?: available| of)?(?: your| its| the)?|any) "
+        r"(?:remaining |available |prepaid |api |extra )?(?:credits?|balance|funds|money|extra usage)",
+        r"0 credits (?:remaining|left)", r"(?:requires?|need|must|exceed\w* (?:your|the|all)) (?:\w+ ){0,3}credits",
+        r"can only afford", r"credit card", r"card (?:was |has been )?declined",
+        r"(?:plan|trial) (?:has )?(?:expired|ended)", r"credits? limit (?:exceeded|reached)",
+        r"key limit exceeded(?! \((?:daily|weekly|monthly))",
+        r"payment (?:is )?(?:required|failed|declined|method|overdue|past due|due)", r"valid payment", r"invoice",
+        r"billing (?:hard |soft )?(?:limit|cap)",
+        r"billing (?:is |has |account )?(?:\w+ )?(?:not |dis|in)(?:enabled|abled|active)",
+        r"(?:enable|set ?up|activate|add|requires?|update|verify) (?:your )?billing(?! (?:details|page))",
+        r"account is not active", r"account (?:\S+ ){0,3}suspended", r"suspended[^.\n]{0,40}billing",
+        r"(?:spend(?:ing)?|cost|budget|dollar|usd|\$)\b[^.\n]{0,40}?\b(?:limit|cap|quota|exceed|reach|exhaust"
+        r"|used up|spent)",
+        r"(?:limit|cap|quota|exceed\w*|reach\w*|exhaust\w*|over)\b[^.\n]{0,30}?\b(?:spend(?:ing)?|budget)\b",
+        r"extra usage (?:is )?required", r"subscription (?:has )?(?:expired|lapsed|ended|required|inactive)",
+        r"no active subscription", r"not included in your plan", r"plan does not include", r"top[- ]?up required",
+        r"\bprepaid\b", r"arrears", r"余额不足", r"欠费",
+    ),
+    WINDOW,
+    _said(
+        "capacity", "quota", "capacity",
+        r"overload", r"(?:at|over|of|no|lacks?|insufficient|exceed\w*|out of|full|available|limited"
+        r"|tier) (?:\w+ )?(?<!your )capacity",
+        r"(?<!your )capacity (?:is |temporarily |has been |was )*(?:exceeded|reached|exhausted|full|unavailable"
+        r"|limit|constraint)",
+        r"servers?(?: is| are)? (?:\w+ )?busy", r"\bbusy\b",
+        r"high(?:er)?(?: than usual)? (?:demand|load|traffic|volume)",
+        r"not ready", r"(?:is|currently|model|still|^) ?(?:loading|warming up|starting up)\b(?! config)",
+        r"heavy load",
+        r"maximum pending requests", r"queue is full", r"(?:slots|workers) (?:are )?(?:busy|in use)",
+        r"no (?:available )?(?:slots?|workers?|instances?|gpus?|machines?)\b", r"temporarily unavailable",
+        r"service (?:is )?(?:temporarily |currently )?unavailable",
+    ),
+    _said(
+        "rate", "quota", "throttle",
+        r"rate[- _]?limit", r"too many (?:\w+ )?(?:requests|tokens|connections|calls|messages|prompts)", r"throttl",
+        r"slow(?:ing)? down", r"too quickly", r"too fast", r"too frequent", r"per[-_ ]minute", r"limiting requests",
+        r"(?:requests|tokens|calls|queries|images)(?:\s*/\s*|[ -]per[ -]|-)(?:second|sec|minute|min)",
+        r"\b(?:rpm|tpm|rps|qps)\b", r"concurren\w+ (?:limit|requests?|reached)", r"token limit reached",
+        r"request limit",
+        r"(?:out of|no remaining|maximum number of) (?:\w+ )?(?:requests|messages|prompts|calls)",
+        r"no (?:\w+ )?(?:requests|messages|prompts|calls) (?:left|remaining)",
+        r"exceed\w* (?:your|the) (?:\w+ ){0,3}usage",
+        r"limit of \d+ (?:\w+ )?(?:requests|calls|tokens)", r"enqueued token", r"\brate exceeded",
+    ),
+)  # fmt: skip
+
+# "Check your plan and billing details" means an empty account, unless Google says it: there it ends every limit.
+# The word quota itself proves nothing.
+QUOTA_WORD = _said(
+    "quota", "quota", "throttle",
+    r"quota", r"resource (?:has been )?exhausted", rf"{_LIMIT}\b[^.\n]{{0,20}}\b{_GONE}",
+    rf"{_GONE} (?:\w+ ){{0,3}}{_LIMIT}\b", r"exhausted your capacity",
+)  # fmt: skip
+BILLING_ADVICE = _said("billing-advice", "quota", "billing", r"\bbilling\b")
+
+_KEY = r"(?:(?:x-)?api[ _-]?key|access token|auth\w* token|token\b(?! count)|credentials?\b|bearer|key found)"
+
+OTHERS: tuple[Rule, ...] = (
+    _said(
+        "auth", "phase_error", "auth",
+        rf"(?:invalid|incorrect|missing|no|wrong|expired|bad|revoked|unknown|provide an?|set (?:the|your)"
+        rf"|not a valid|required)"
+        rf" (?:\w+ ){{0,3}}{_KEY}",
+        r"api[ _-]?key (?:is |was |has |not )?(?:\w+ )?(?:invalid|missing|expired|not (?:valid|found|set"
+        r"|provided)|required"
+        r"|incorrect|revoked|environment)",
+        r"unauthori[sz]ed", r"unauthenticated", r"authenticat\w* (?:failed|failure|error|(?:is )?required)",
+        r"_API_KEY\b",
+        r"failed to authenticate", r"could not (?:be )?authenticate", r"not authenticated", r"not logged in",
+        r"(?:please )?(?:run|use|try) [^.\n]{0,20}?/?log ?in\b", r"log ?in (?:again|required|first|to continue)",
+        r"please (?:sign|log) ?in", r"sign in (?:again|to)", r"session (?:has )?expired", r"unregistered callers",
+        r"token (?:[\w ]{0,30} )?(?:expired|revoked|invalid)",
+        r"account (?:has been |is )?(?:deactivated|disabled|banned)",
+        r"organization has been (?:disabled|restricted)",
+        r"credentials (?:not|could not)", r"unable to locate credentials",
+    ),
+    _said(
+        "usage", "planning_error", "",
+        r"(?:unknown|unrecogni[sz]ed|unexpected|invalid|no such|ambiguous|unsupported|missing|conflicting) (?:\w+ )?"
+        r"(?:options?|arguments?|flags?|commands?|subcommand|switch|parameters?|choice|variant|field"
+        r")\b",
+        r"(?:requires|expected|takes|missing)\b[^.\n]{0,30}\b(?:arguments?|option|operand)",
+        r"arguments are required", r"required (?:argument|option|parameter)",
+        r"flag provided but not defined", r"invalid value for", r"cannot be used with", r"^usage:",
+        r"try ['`\"]?[\w -]+--help", r"must be (?:a|an|one of)\b", r"option [^\n]{0,40} not recogni[sz]ed",
+        r"illegal option",
+        r"invalid (?:settings|config\w*|json|schema|request|type)", r"expected one of",
+        r"(?:config\w*|settings)\b[^.\n]{0,40}(?:invalid|malformed|error|could not be (?:parsed|read))",
+        r"is not supported (?:with|by|for|when|in)\b", r"unsupported (?:parameter|value)", r"malformed",
+        r"bad request",
+    ),
+    _said(
+        "not-found", "phase_error", "not_found",
+        r"not found", r"no such file", r"(?:do|does|may|might)(?: not|n't) exist", r"unknown model",
+        r"no (?:such )?model",
+        r"(?:not|isn't) a (?:known|valid) model", r"could(?: not|n't) (?:be )?f(?:ind|ound)", r"cannot find",
+        r"unable to find", r"is not recognized as", r"has been (?:decommissioned|removed|retired)", r"try pulling it",
+        r"model [^\n]{0,60}(?:is not available|not available|unavailable for)",
+    ),
+    _said(
+        "access", "phase_error", "auth",
+        r"permission", r"access denied", r"forbidden", r"(?:do not|don't|does not|doesn't|no) have access",
+        r"not (?:allowed|permitted|entitled)",
+    ),
+    _said(
+        "turns", "validation", "truncated",
+        r"(?:max(?:imum)?(?: number of)?|limit of \d+) (?:\w+ )?(?:turns|steps|iterations)", r"turn limit",
+        r"output limit",
+        r"(?:output|response|completion) (?:\w+ ){0,3}(?:truncated|cut off|exceeded the \d+ output token)",
+        r"output token (?:limit|maximum)",
+    ),
+    _said(
+        "timeout", "timeout", "wall",
+        r"(?:request|operation|read|call|response|deadline|gateway|session|model|command|idle|stream"
+        r"|api)\b[^.\n]{0,25}?"
+        r"(?:timed[ -]?out|time-?out)", r"deadline e?x(?:ceeded|pired)", r"deadline expired", r"window expired",
+        r"^(?:\w+: )?timed? ?out", r"timed out (?:after|waiting)",
+    ),
+)  # fmt: skip
+CONNECTION = _said(
+    "connection", "unknown", "",
+    r"connection (?:error|reset|refused|closed|aborted|terminated|lost|failed|timed out)",
+    r"could not (?:resolve|connect)",
+    r"couldn't connect", r"failed to (?:connect|fetch)", r"network (?:error|is unreachable)",
+    r"\be(?:conn\w+|notfound|timedout)",
+    r"eai_again", r"socket hang up", r"name resolution", r"getaddrinfo", r"tls handshake", r"\bssl\b",
+    r"fetch failed",
+    r"stream disconnected", r"broken pipe", r"upstream connect error",
+)  # fmt: skip
+CRASH = _said(
+    "crash", "phase_error", "crash",
+    r"segmentation fault", r"core dumped", r"\baborted\b", r"\bkilled\b", r"bus error", r"illegal instruction",
+    r"floating point exception", r"trace/breakpoint", r"\bterminated\b", r"terminate called", r"stack smashing",
+    r"out of memory", r"\boom\b", r"panicked at", r"^panic:", r"fatal (?:runtime )?error:",
+    r"\bsig(?:segv|abrt|kill|bus|ill|fpe)\b",
+    r"stack overflow", r"assertion (?:`[^\n]*' )?failed", r"double free",
+)  # fmt: skip
+
+# What a tool says in a sentence of its own, without calling it an error.
+ANNOUNCED: tuple[Rule, ...] = (*MESSAGES, QUOTA_WORD, *OTHERS)
+
+# Left with nothing better than a status.
+STATUSES: dict[int, tuple[str, str]] = {
+    400: ("planning_error", ""), 401: ("phase_error", "auth"), 402: ("quota", "billing"), 403: ("phase_error", "auth"),
+    404: ("phase_error", "not_found"), 405: ("planning_error", ""), 406: ("planning_error", ""),
+    407: ("phase_error", "auth"), 408: ("timeout", "wall"), 410: ("phase_error", "not_found"),
+    411: ("planning_error", ""), 413: ("validation", "too_large"), 414: ("validation", "too_large"),
+    415: ("planning_error", ""), 417: ("planning_error", ""), 422: ("planning_error", ""), 429: ("quota", "throttle"),
+    431: ("validation", "too_large"), 498: ("quota", "capacity"), 503: ("quota", "capacity"),
+    504: ("timeout", "wall"), 524: ("timeout", "wall"), 529: ("quota", "capacity"),
+}  # fmt: skip
+
+# Names of limits in headers that are counted over hours or longer; periods in words that are shorter.
+LONG_BUCKET = re.compile(
+    r"(?i)(?:^|[-_ ])(?:hour|day|daily|week|weekly|month|monthly|5h|7d|24h|1d|(?:five|5)[_-]hour|(?:seven|7)[_-]day)"
+    r"(?:$|[-_ s])"
+)
+SHORT_PERIOD = re.compile(
+    r"(?i)(?:per|/|each|every|this)[ -]?(?:second|sec|minute|min)\b|\b[rt]pm\b|per[- ]?minute"
+)
+
+
+def first(rules: Iterable[Rule], text: str) -> Optional[Rule]:
+    """The first of `rules` whose pattern is found in `text`."""
+    return next((rule for rule in rules if rule.pattern.search(text)), None)
