@@ -285,7 +285,7 @@ def failed_line(name: str, failed: Failed) -> str:
     """A work that failed, with the first line of the evidence."""
     words = first_words(failed.evidence)
     sign = paint("‖", "33", sys.stderr) if failed.state == "paused" else paint("✗", "31", sys.stderr)
-    return f"{sign} {safe(name)}  {failed.category}/{failed.kind}: {words}"
+    return f"{sign} {safe(name)}  {failed.name}: {words}"
 
 
 def first_words(evidence: str) -> str:
@@ -297,7 +297,7 @@ def first_words(evidence: str) -> str:
 def again_line(name: str, failed: Failed, after: float) -> str:
     """An attempt that failed, and when its work comes again."""
     return (
-        f"{paint('↻', '33', sys.stderr)} {safe(name)}  {failed.category}/{failed.kind}: "
+        f"{paint('↻', '33', sys.stderr)} {safe(name)}  {failed.name}: "
         f"{first_words(failed.evidence)}  (again in {duration(after)})"
     )
 
@@ -305,7 +305,7 @@ def again_line(name: str, failed: Failed, after: float) -> str:
 def closed_line(name: str, failed: Failed) -> str:
     """An attempt that found its account's window closed."""
     sign = paint("‖", "33", sys.stderr)
-    return f"{sign} {safe(name)}  {failed.category}/{failed.kind}: {first_words(failed.evidence)}"
+    return f"{sign} {safe(name)}  {failed.name}: {first_words(failed.evidence)}"
 
 
 def kept_line(name: str) -> str:

@@ -6,7 +6,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
+from gitstate.commands.naming import Ending, failure
 from gitstate.core import check, verdict
+from gitstate.core.ownrules import OwnRule
+from gitstate.core.pause import when
 from gitstate.core.plan import Checks, Stage
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent, Spooled
@@ -28,6 +31,22 @@ class Judged(NamedTuple):
     at: str = ""  # when it arrived
 
 
+def _ending(spooled: Spooled) -> Ending:
+    """How the command ended that a spooled response is of."""
+    facts = spooled.facts
+    filed = facts["filed"]
+    printed = spooled.outputs and not filed
+    return Ending(
+        ended_by=facts["ended_by"],
+        code=facts["code"],
+        signal=facts["signal"],
+        stdout=spooled.outputs[0].decode("utf-8", "replace") if printed else facts["stdout"],
+        stderr=facts["stderr"],
+        missing=tuple(facts["missing"]),
+        filed=filed,
+    )
+
+
 class CancelledError(Exception):
     """An end was asked for in the middle of a check; the response stays in the spool, not judged."""
 
@@ -44,21 +63,21 @@ class Judge:
         spooled: Spooled,
         stage: Optional[Stage],
         text: Callable[[str], Optional[bytes]],
+        rules: Sequence[OwnRule] = (),
         cancel: Optional[Flag] = None,
     ) -> Judged:
-        """Judge one response. `stage` is None for one that is no longer configured; `text` reads a committed file.
+        """Judge one response. `stage` is None for one that is no longer configured; `text` reads a committed file;
+        `rules` are the repository's own rules of failure.
 
         Raises CancelledError, and where the check itself cannot be made UsageError (its command) or ConfigError
         (its schema): that is no fault of the response, which has been paid for and stays in the spool.
         """
         facts = spooled.facts
         judged = Judged(intent, spooled.seconds, dict(facts["usage"]), at=spooled.at)
-        failed = verdict.of_ending(
-            facts["ended_by"], facts["code"], facts["signal"], facts["missing"], facts["said"]
-        )
+        failed = failure(_ending(spooled), rules, when(spooled.at))
         for data in spooled.outputs:  # before the template, which would hide that nothing came
-            _, failure = check.check(data, Checks())
-            failed = failed or (verdict.of_check(*failure) if failure else None)
+            _, found = check.check(data, Checks())
+            failed = failed or (verdict.of_check(*found) if found else None)
         if failed is not None:
             return judged._replace(failed=failed)
         try:
@@ -81,9 +100,9 @@ class Judge:
     ) -> tuple[list[str], Optional[Failed]]:
         path = stage.check.json_schema
         schema = schema_of(text, path) if path else None
-        passed, failure = check.check(outputs[0], stage.check, schema)
-        if failure is not None:
-            return passed, verdict.of_check(*failure)
+        passed, found = check.check(outputs[0], stage.check, schema)
+        if found is not None:
+            return passed, verdict.of_check(*found)
         if stage.check.command is None:
             return passed, None
         failed = self._by_command(intent, stage, outputs[0], cancel)

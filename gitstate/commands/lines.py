@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from secrets import token_hex
@@ -10,9 +9,10 @@ from typing import Any
 
 from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.judging import Judged
+from gitstate.commands.naming import secrets
 from gitstate.core.identity import Manifest
 from gitstate.core.receipt import LogLine, Receipt
-from gitstate.core.redact import is_secret_name, redact
+from gitstate.core.redact import redact
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.objects import Objects
@@ -64,13 +64,13 @@ def receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str]) -> Rec
 def verdict_line(judged: Judged, failed: Failed) -> LogLine:
     """The log's line on a response that did not pass. Others will read it, so it holds no secrets."""
     intent = judged.intent
-    secrets = [value for name, value in os.environ.items() if is_secret_name(name)]
     extra = {
         "category": failed.category,
-        "failure": failed.kind,
+        "failure": failed.kind or None,
         "rule": failed.rule,
         "state": failed.state,
-        "evidence": redact(failed.evidence, secrets),
+        "evidence": redact(failed.evidence, secrets()),
+        "seen": dict(failed.seen) or None,
         "seconds": judged.seconds,
         **judged.facts,
     }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from datetime import datetime
 from typing import Literal, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone
-from gitstate.core import pause, verdict
+from gitstate.commands.naming import Ending, failure
+from gitstate.core import pause
 from gitstate.core.plan import Workflow, account_of
 from gitstate.core.verdict import Failed
 from gitstate.edge import pauses, remote
@@ -23,7 +25,7 @@ _TIMEOUT = 60.0  # seconds
 
 
 def ask(
-    workflow: Workflow, account: str, root: str, scratch: str, cancel: Optional[Flag] = None
+    workflow: Workflow, account: str, root: str, scratch: str, now: datetime, cancel: Optional[Flag] = None
 ) -> tuple[Answer, Optional[Failed]]:
     """Run the configured probe about an account: exit 0, its window is open; an error of the category quota, it is
     closed; anything else tells nothing. With what was seen where it is not open."""
@@ -34,7 +36,10 @@ def ask(
     env = {"GITSTATE_ACCOUNT": account}
     job = Job(command, env=env, cwd=root, outputs=0, timeout=_TIMEOUT, scratch_parent=scratch)
     result = execute(job, cancel)
-    failed = verdict.of_result(result)
+    ending = Ending(
+        result.ended_by, result.code, result.signal, result.stdout, result.stderr, filed=result.code == 0
+    )
+    failed = failure(ending, workflow.rules, now)
     if failed is None:
         return "open", None
     return ("closed" if failed.category == "quota" else "unknown"), failed
@@ -72,7 +77,7 @@ def _answer(
 ) -> tuple[Answer, str]:
     if workflow.probe is not None:
         scratch = os.path.join(clone.repository.state, "scratch")
-        answer, failed = ask(workflow, account, clone.repository.root, scratch)
+        answer, failed = ask(workflow, account, clone.repository.root, scratch, clock.now())
         return answer, show.first_words(failed.evidence) if failed is not None else ""
     if standing is None:
         return "open", "as far as anybody has noted; no `probe` is configured that could ask"

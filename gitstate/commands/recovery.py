@@ -89,9 +89,7 @@ def _line(work: Settled) -> str:
     if work.how == "done":
         return f"Recovered {name}: its answer had arrived; it is recorded now, nothing was paid again."
     if work.how == "failed" and work.failed is not None:
-        return (
-            f"Recovered {name}: its answer had arrived and failed: {work.failed.category}/{work.failed.kind}."
-        )
+        return f"Recovered {name}: its answer had arrived and failed: {work.failed.name}."
     if work.how == "kept":
         return f"Recovered {name}: its answer had arrived, but its inputs changed; kept with a receipt of its own."
     return (

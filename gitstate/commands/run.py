@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from contextlib import closing
-from functools import partial
 from typing import NamedTuple, Optional
 
 from gitstate import show
@@ -15,7 +14,7 @@ from gitstate.commands.locked import locked
 from gitstate.commands.loop import Loop
 from gitstate.commands.notifying import notify
 from gitstate.commands.plan import to_json
-from gitstate.commands.probing import ask
+from gitstate.commands.probing import Answer, ask
 from gitstate.commands.progress import Progress
 from gitstate.commands.reacting import Reactions
 from gitstate.commands.recovery import recover as recover_attempts
@@ -25,7 +24,7 @@ from gitstate.commands.stopping import Stop
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target
 from gitstate.commands.waiting import wait_until
-from gitstate.commands.windows import Windows
+from gitstate.commands.windows import Look, Windows
 from gitstate.core import budget, schedule, select
 from gitstate.core.breaker import IN_A_ROW, Breaker
 from gitstate.core.budget import Budget, Purse, Spent
@@ -37,6 +36,7 @@ from gitstate.core.schedule import Agenda
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Price
+from gitstate.core.verdict import Failed
 from gitstate.edge.clock import Clock
 from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
@@ -172,9 +172,12 @@ def _work(
 def _windows(session: Session, syncing: Syncing, stop: Stop, clock: Clock) -> Windows:
     """The gates of this run, and how to look behind them."""
     clone, workflow = session.clone, session.view.plan.workflow
-    look = None
+    look: Optional[Look] = None
     if workflow.probe is not None:
-        look = partial(ask, workflow, root=session.root, scratch=session.scratch, cancel=stop.cancel)
+
+        def look(account: str) -> tuple[Answer, Optional[Failed]]:
+            return ask(workflow, account, session.root, session.scratch, clock.now(), stop.cancel)
+
     return Windows(Pauses(clone.git, clone.objects, syncing.reachable), look, clock.now)
 
 

@@ -205,7 +205,9 @@ class Session:
             "code": result.code,
             "signal": result.signal,
             "missing": list(result.missing),
-            "said": result.stderr or result.stdout,
+            "stdout": "" if result.outputs else result.stdout,
+            "stderr": result.stderr,
+            "filed": result.filed,
             "usage": dict(result.usage),
         }
         if result.code != 0 and shutil.disk_usage(self.scratch).free < _LEAST_ROOM:
@@ -240,7 +242,12 @@ class Session:
     def judge(self, intent: Intent, spooled: Spooled, cancel: Optional[Flag] = None) -> Judged:
         """Hold a response against the checks of its stage, as configured now. See `Judge.judge`."""
         return self.judging.judge(
-            intent, spooled, self.stages.get(intent.stage), self.view.sources.text, cancel
+            intent,
+            spooled,
+            self.stages.get(intent.stage),
+            self.view.sources.text,
+            self.view.plan.workflow.rules,
+            cancel,
         )
 
     # --- promoting and recording ----------------------------------------------------------------------------------

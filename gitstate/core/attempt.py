@@ -1,7 +1,8 @@
 """The records of attempts as they were written by this version and by earlier ones: any of them, as today's.
 
     1   at first without `committed` (intent), `at` and `usage` (spooled), later with them
-    2   all of these always, and `sum`, which tells a whole record from one that a disk changed
+    2   all of these always; what the command printed as `stdout`, `stderr` and whether its answer was `filed` (before:
+        the end of either stream as `said`); and `sum`, which tells a whole record from one that a disk changed
 
 A new number with every change of what a record holds, and its step in `lift`.
 """
@@ -51,7 +52,9 @@ def lift(step: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             lifted.setdefault("committed", [None] * len(lifted["outputs"]))
         if step == "spooled":
             lifted.setdefault("at", None)
-            lifted["facts"] = {"usage": {}, **lifted["facts"]}
+            facts = {"usage": {}, **lifted["facts"]}
+            said = facts.pop("said")
+            lifted["facts"] = {**facts, "stdout": "", "stderr": said, "filed": False}
     return lifted
 
 

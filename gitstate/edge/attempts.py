@@ -310,10 +310,13 @@ def _intent(fields: Mapping[str, Any]) -> Intent:
 
 def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
     """How the command ended, as the judgement needs it. Raises TypeError where it is something else."""
-    _text(fields["ended_by"]), _text(fields["said"])
+    for name in ("ended_by", "stdout", "stderr"):
+        _text(fields[name])
     for name in ("code", "signal"):
         if fields[name] is not None:
             _number(fields[name])
+    if not isinstance(fields["filed"], bool):
+        raise TypeError("filed is neither true nor false")
     return {**fields, "missing": [*map(_number, fields["missing"])], "usage": dict(fields["usage"])}
 
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import NamedTuple
 
-TAIL = 16_384  # bytes of stdout and stderr that a result shows
+TAIL = 262_144  # bytes of stdout and stderr that a result shows: an error's structure begins at its head
 _USAGE_BYTES = 65_536
 _MOST = 2.0**63
 
@@ -109,6 +109,13 @@ def collect(folder: Folder, count: int) -> tuple[tuple[bytes, ...], dict[int, st
             missing[number] = f"gitstate: {name} was not written.\n"
         outputs.append(data)
     return tuple(outputs), missing
+
+
+def is_filed(folder: Folder) -> bool:
+    """Whether the first output came as a file of its own, and not on standard output."""
+    with contextlib.suppress(OSError):
+        return os.lstat(folder.of("out-1")).st_size > 0
+    return False
 
 
 def usage(path: str) -> dict[str, int | float | str]:

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from gitstate.core.plan import Command
 from gitstate.edge import group
-from gitstate.edge.folder import Folder, collect, private, tail, usage
+from gitstate.edge.folder import Folder, collect, is_filed, private, tail, usage
 from gitstate.edge.group import Leader
 from gitstate.edge.watch import WATCH
 
@@ -52,12 +52,13 @@ class Result(NamedTuple):
     signal: int | None
     outputs: tuple[bytes, ...]  # one for each output of the job
     missing: tuple[int, ...]  # numbers (from 1) of the outputs that did not come; `stderr` says why
-    stdout: str  # its last 16 KiB
-    stderr: str  # its last 16 KiB
+    stdout: str  # its end (`TAIL`)
+    stderr: str  # its end
     seconds: float
     usage: Mapping[
         str, int | float | str
     ] = {}  # what the command says it cost: usd, tokens_in, tokens_out, model
+    filed: bool = False  # whether the first output came as a file, so that stdout is only talk
 
 
 class Flag(Protocol):
@@ -133,6 +134,7 @@ def _run(job: Job, folder: Folder, began: float, stop: _Stop) -> Result:
         stderr="".join([tail(folder.stderr), *missing.values()]),
         seconds=seconds,
         usage=usage(folder.of("usage")),
+        filed=bool(outputs) and is_filed(folder),
     )
 
 

@@ -67,7 +67,8 @@ def _answered(session: Session, status: Status) -> Judged:
     assert len(prepared) == 2, prepared
     intent, job = prepared
     session.attempts.begin(intent)
-    facts = {"ended_by": "exit", "code": 0, "signal": None, "missing": [], "said": "", "usage": {}}
+    facts = {"ended_by": "exit", "code": 0, "signal": None, "missing": [], "usage": {}}
+    facts.update(stdout="", stderr="", filed=False)
     spooled = Spooled((job.stdin,), 1.0, facts, stamp())
     session.attempts.spool(intent.attempt, spooled)
     return session.judge(intent, spooled)
