@@ -388,7 +388,8 @@ def causes_lines(causes: Mapping[tuple[str, str, str], Sequence[str]]) -> list[s
     """What failed, by cause, the most frequent first, each with the next command to type."""
     lines = []
     for (category, kind, words), works in sorted(causes.items(), key=lambda pair: -len(pair[1])):
-        lines.append(f"  {len(works):,} x {category}/{kind}: {words or '(no words)'}")
+        name = f"{category}/{kind}" if kind else category
+        lines.append(f"  {len(works):,} x {name}: {words or '(no words)'}")
         slug = safe(works[0].rpartition("@")[0].rpartition("/")[0])
         lines.append(f"      look: gitstate why {slug}")
     return lines
