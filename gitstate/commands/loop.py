@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional
@@ -75,6 +76,7 @@ class Loop:
         self._ready: list[WorkKey] = []  # taken from the end
         self._held: list[WorkKey] = []  # ready, but for a window that is closed, or for the limit
         self._gates = 0  # when those were last looked at
+        self._alarm = threading.Event()  # a call has failed, and what is made of it is not known yet
         self.spent = ""  # why the budget lets nothing more begin
         self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
@@ -247,9 +249,14 @@ class Loop:
     def _work(self, intent: Intent, job: Job) -> None:
         """In a thread: do one attempt, and hand over how it went, whatever that is."""
         try:
-            # (handed out ahead, perhaps, and the run has been stopped since)
-            over = self.windows.found or self.reactions.tripped
-            judged = None if over else self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
+            # What was handed out ahead does not begin while a failure is still to be weighed: it may end the run.
+            judged = (
+                None
+                if self._alarm.is_set()
+                else self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
+            )
+            if judged is not None and judged.failed is not None:
+                self._alarm.set()
         except BaseException as error:
             self._answers.put((intent, None, error))
         else:
@@ -294,7 +301,12 @@ class Loop:
             elif error is not None:
                 raise error
             elif found is None:
-                self.dropped += session.forget(intent)
+                begun = session.forget(intent)
+                self.dropped += begun
+                if not begun and not self.stop.is_set():
+                    self._ready.append((intent.slug, intent.stage))
+        if self._answers.empty() and not self._is_over():
+            self._alarm.clear()
         if self._gates != self.windows.changes:
             self._gates = self.windows.changes
             self._ready += self._held[::-1]

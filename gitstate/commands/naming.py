@@ -53,6 +53,7 @@ def failure(ending: Ending, rules: Sequence[OwnRule], now: datetime) -> Optional
         said or _plain(ending),
         verdict.rule,
         max(0.0, verdict.wait_seconds) if verdict.wait_seconds is not None else None,
+        verdict.until,
         seen=seen,
     )
 

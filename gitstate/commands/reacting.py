@@ -107,5 +107,5 @@ def with_state(failed: Failed, reaction: Reaction, now: datetime) -> Failed:
     """A failure with what is made of it: the state of its work, and until when it rests."""
     until = None
     if reaction.do == "pause":
-        until = stamp(now + timedelta(seconds=_REST if failed.wait is None else failed.wait))
+        until = stamp(failed.opens or now + timedelta(seconds=_REST))
     return failed._replace(state=reaction.state, until=until)

@@ -208,7 +208,7 @@ def _agenda(
     chosen = (
         _saved(options.plan, session, statuses)
         if options.plan
-        else select.choose(session.clone.words(options.selection), statuses)
+        else _chosen(session, options.selection, statuses)
     )
     redo = frozenset((s.slug, s.stage) for s in chosen) if options.redo else frozenset()
     if options.selection:
@@ -223,6 +223,18 @@ def _agenda(
     agenda = schedule.agenda(workflow, chosen, redo=redo, again=again)
     check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
     return agenda, redo, again
+
+
+def _chosen(session: Session, selection: Selection, statuses: list[Status]) -> list[Status]:
+    """The selected works. To the words of a selection what waits for a closed window is paused, as `plan` shows it."""
+    workflow = session.view.plan.workflow
+    closed = {stage.name for stage in workflow.stages if account_of(workflow, stage) in session.paused}
+    shown = [
+        s._replace(state="paused", category="quota") if schedule.is_due(s) and s.stage in closed else s
+        for s in statuses
+    ]
+    chosen = {(s.slug, s.stage) for s in select.choose(session.clone.words(selection), shown)}
+    return [s for s in statuses if (s.slug, s.stage) in chosen]
 
 
 def _prepare(session: Session) -> None:

@@ -83,6 +83,7 @@ class Session:
         self.view: View = clone.view(outputs_from)
         self.tree: dict[str, str] = dict(self.view.snapshot.tree)
         self.verdicts = dict(self.view.snapshot.verdicts)
+        self.paused = self.view.snapshot.pauses  # accounts
         snapshot = self.view.snapshot._replace(
             tree=self.tree,
             verdicts=self.verdicts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Literal, Optional
 
 from gitstate import show
@@ -94,7 +94,7 @@ class Windows:
             self._again(standing.pause, failed)
         else:
             now = self._now()
-            self._set(pause.begin(account, failed.kind, failed.rule, _why(failed), _until(failed, now), now))
+            self._set(pause.begin(account, failed.kind, failed.rule, _why(failed), failed.opens, now))
 
     def unclear(self, account: str) -> None:
         """The call that was to probe did not say whether the window is open: the next round may tell."""
@@ -109,7 +109,7 @@ class Windows:
 
     def _again(self, standing: Pause, failed: Failed) -> None:
         now = self._now()
-        self._set(pause.again(standing, failed.kind, failed.rule, _why(failed), _until(failed, now), now))
+        self._set(pause.again(standing, failed.kind, failed.rule, _why(failed), failed.opens, now))
 
     def _set(self, new: Pause) -> None:
         if not self._pauses.set(new):
@@ -129,10 +129,6 @@ class Windows:
             del self.closed[account]
         if self._pauses.lift(account):
             show.story(f"The window of {show.safe(account)} is open again.")
-
-
-def _until(failed: Failed, now: datetime) -> Optional[datetime]:
-    return now + timedelta(seconds=failed.wait) if failed.wait is not None else None
 
 
 def _why(failed: Failed) -> str:

@@ -6,6 +6,7 @@ How a command's ending gets its name is in `core/classify.py`; here are the fail
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import NamedTuple, Optional
 
 # Every category, its kinds, and the state that a failure of that category and kind ends in. `paused`: waiting (or a
@@ -33,7 +34,8 @@ class Failed(NamedTuple):
     kind: str  # "" where the category has none
     evidence: str
     rule: str = ""  # the id of the rule that named it
-    wait: Optional[float] = None  # seconds, as the provider stated it
+    wait: Optional[float] = None  # seconds from its end, as the provider stated it
+    opens: Optional[datetime] = None  # the same as a moment
     state: str = "failed"  # what it makes of its work: failed, paused, or pending where it comes again
     until: Optional[str] = None  # when a paused work may come again, in UTC
     seen: Mapping[str, str] = {}  # what else the rule went by: status, exit, codes, where the wait was stated
