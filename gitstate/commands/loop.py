@@ -16,7 +16,7 @@ from gitstate.commands.restore import restore
 from gitstate.commands.session import Session, Settled
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.windows import Windows
-from gitstate.core.budget import Purse, spent
+from gitstate.core.budget import Purse, Spent, spent
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
 from gitstate.core.plan import account_of
@@ -286,7 +286,7 @@ class Loop:
         session = self.session
         for intent, found, _ in answers:
             self.windows.ended(self._account((intent.slug, intent.stage)), found)
-            self.purse.end(intent.attempt, intent.stage, spent(found.facts if found is not None else {}))
+            self.purse.end(intent.attempt, intent.stage, _cost(found))
         judged = [self.reactions.weigh(found) for _, found, _ in answers if found is not None]
         self._ended += len(judged)
         self._seconds += sum(found.seconds for found in judged)
@@ -303,8 +303,10 @@ class Loop:
             elif found is None:
                 begun = session.forget(intent)
                 self.dropped += begun
-                if not begun and not self.stop.is_set():
-                    self._ready.append((intent.slug, intent.stage))
+                if not begun and not self.stop.is_set():  # (it was held back, see `_work`)
+                    key = (intent.slug, intent.stage)
+                    self.begun -= not self.reactions.tries(key)
+                    self._ready.append(key)
         if self._answers.empty() and not self._is_over():
             self._alarm.clear()
         if self._gates != self.windows.changes:
@@ -313,3 +315,9 @@ class Loop:
             self._held.clear()
         if settled and self.syncing.recorded():
             session.refresh()
+
+
+def _cost(found: Optional[Judged]) -> Optional[Spent]:
+    """What an attempt cost; None where it was not begun, or failed before it could say."""
+    cost = spent(found.facts) if found is not None else None
+    return None if found is not None and found.failed is not None and cost == Spent(None, None) else cost

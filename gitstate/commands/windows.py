@@ -74,7 +74,7 @@ class Windows:
 
     def ended(self, account: str, judged: Optional[Judged]) -> None:
         """A call has ended: `judged` is None where it brought no answer."""
-        self._flying[account] -= 1
+        self._flying[account] = max(0, self._flying.get(account, 0) - 1)
         self.changes += account in self._probing
         if judged is None or account not in self._probing:
             return

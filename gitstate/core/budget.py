@@ -98,9 +98,11 @@ class Purse:
         """An attempt is under way."""
         self._reserved[attempt] = (self._price(stage), stage)
 
-    def end(self, attempt: object, stage: str, cost: Spent) -> None:
-        """An attempt has ended, whatever it brought, and says what it cost."""
+    def end(self, attempt: object, stage: str, cost: Spent | None) -> None:
+        """An attempt has ended, whatever it brought, and says what it cost; None: it was not begun, or cut short."""
         self._reserved.pop(attempt, None)
+        if cost is None:
+            return
         sums = self._sums.setdefault(stage, [0, 0.0, 0, 0.0])
         if cost.usd is not None:
             self._usd += cost.usd
