@@ -42,7 +42,8 @@ TOKENS: tuple[Rule, ...] = (
         "refused", "validation", "refused",
         r"content_(?:filter|policy|moderation|blocked)", r"policy_violation", r"responsible_ai", r"usage_policy",
         r"cyber_policy", r"moderation", r"flagged", r"prohibited_content", r"(?:^|_)safety(?:_|$)", r"blocklist",
-        r"guardrail", r"data_inspection", r"refus(?:al|ed)(?:_|$)", r"(?:^|_)recitation", r"(?:^|_)spii",
+        r"guardrail", r"data_inspection", r"(?<!connection_)(?<!connect_)refus(?:al|ed)(?:_|$)",  # (no connection)
+        r"(?:^|_)recitation", r"(?:^|_)spii",
         r"sensitive_(?:content|words)", r"^sensitive$", r"unsafe_content", r"toxic",
     ),
     _token(
