@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -58,6 +59,7 @@ class Result(NamedTuple):
     usage: Mapping[
         str, int | float | str
     ] = {}  # what the command says it cost: usd, tokens_in, tokens_out, model
+    free: int = 1 << 62  # bytes of room on the disk when it had ended, with what it had written still there
 
 
 class Flag(Protocol):
@@ -133,6 +135,7 @@ def _run(job: Job, folder: Folder, began: float, stop: _Stop) -> Result:
         stderr="".join([tail(folder.stderr), *missing.values()]),
         seconds=seconds,
         usage=usage(folder.of("usage")),
+        free=shutil.disk_usage(folder.path).free,
     )
 
 
