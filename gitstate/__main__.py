@@ -65,11 +65,22 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         hint = _MENDABLE.get(error.errno or 0)
+        if isinstance(error, FileNotFoundError) and not _is_here():
+            _complain("The folder that this was started in is gone.\n  Run again in a clone that is there.")
+            return NeedsHuman.exit_code
         if hint is None:
             return _report(arguments, error)
         return _refused(error, hint, arguments)
     except Exception as error:
         return _report(arguments, error)
+
+
+def _is_here() -> bool:
+    """Whether the folder that this process was started in still has a name."""
+    try:
+        return os.path.isdir(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def _require_clock() -> None:

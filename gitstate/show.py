@@ -308,8 +308,10 @@ def closed_line(name: str, failed: Failed) -> str:
     return f"{sign} {safe(name)}  {failed.name}: {first_words(failed.evidence)}"
 
 
-def kept_line(name: str) -> str:
-    """A response whose work has changed since it was asked for."""
+def kept_line(name: str, taken: Sequence[str]) -> str:
+    """A response whose work has changed since it was asked for, or was done by somebody else, who took its paths."""
+    if taken:
+        return f"~ {safe(name)}  was done elsewhere meanwhile; that one stays, this one is kept with its own receipt"
     return f"~ {safe(name)}  its inputs changed while it was made; kept with a receipt of its own, not put in place"
 
 

@@ -25,7 +25,7 @@ for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_AUTHOR_DATE", "G
 
 # Who starts the tests may ignore signals (nohup, a job in the background), and what is ignored stays so in every child.
 # A handler does not: here it ignores as before, and the processes under test get the signal.
-for number in (signal.SIGINT, signal.SIGHUP) if os.name == "posix" else ():
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT) if os.name == "posix" else ():
     if signal.getsignal(number) == signal.SIG_IGN:
         with contextlib.suppress(ValueError):  # not in the main thread
             signal.signal(number, lambda *_: None)

@@ -40,7 +40,7 @@ class Progress:
             self.causes.setdefault(cause, []).append(name)
             self._say(show.failed_line(name, work.failed))
         elif work.how == "kept":
-            self._say(show.kept_line(name))
+            self._say(show.kept_line(name, work.paths))
         else:
             self.left += 1
             self._say(show.in_the_way_line(name, work.paths))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from typing import Optional
 
 from gitstate import show
 from gitstate.commands.clone import utc_now
@@ -17,13 +18,16 @@ from gitstate.core.receipt import LogLine
 from gitstate.edge.attempts import Attempt
 
 
-def recover(session: Session) -> list[Settled]:
-    """Finish every attempt on record: promote and record what was spooled, forget what was not.
+def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
+    """Finish every attempt on record: promote and record what was spooled, forget what was not. `only`: those that
+    were begun for this branch.
 
     Pays nothing, says what it did in one line each, and may itself be killed anywhere. Returns how the
     attempts with a response ended; those whose place is taken stay in the spool.
     """
-    found = session.attempts.all()
+    found = [
+        attempt for attempt in session.attempts.all() if only is None or attempt.intent.branch in (only, "")
+    ]
     _sweep(session, found)
     spooled: list[Judged] = []
     lost: list[tuple[str, LogLine]] = []
@@ -55,10 +59,12 @@ def recover(session: Session) -> list[Settled]:
 def _sweep(session: Session, found: list[Attempt]) -> None:
     """Remove the temporary files that the attempts on record may have made, and what no record owns of ours."""
     for attempt in found:
-        for path in attempt.intent.temporaries:
-            full = os.path.join(session.root, path)
-            if os.path.isfile(full) and not os.path.islink(os.path.dirname(full)):
-                os.unlink(full)
+        # (another working tree of this clone, perhaps; and a clone may have been moved)
+        for root in {attempt.intent.root or session.root, session.root}:
+            for path in attempt.intent.temporaries:
+                full = os.path.join(root, path)
+                if os.path.isfile(full) and not os.path.islink(os.path.dirname(full)):
+                    os.unlink(full)
     state = session.clone.repository.state
     # (a command that only reads may be writing a cache file just now; it can do without)
     for path in (*session.attempts.strays(), *_temporary(state), *_temporary(os.path.join(state, "cache"))):
@@ -90,6 +96,11 @@ def _line(work: Settled) -> str:
         return f"Recovered {name}: its answer had arrived; it is recorded now, nothing was paid again."
     if work.how == "failed" and work.failed is not None:
         return f"Recovered {name}: its answer had arrived and failed: {work.failed.name}."
+    if work.how == "kept" and work.paths:
+        return (
+            f"Recovered {name}: its answer had arrived, but the work was done elsewhere meanwhile. That one stays, "
+            "this one is kept with a receipt of its own."
+        )
     if work.how == "kept":
         return f"Recovered {name}: its answer had arrived, but its inputs changed; kept with a receipt of its own."
     return (

@@ -19,7 +19,7 @@ from gitstate.commands.progress import Progress
 from gitstate.commands.reacting import Reactions
 from gitstate.commands.recovery import recover as recover_attempts
 from gitstate.commands.restore import restore
-from gitstate.commands.session import Session
+from gitstate.commands.session import Session, Settled
 from gitstate.commands.stopping import Stop
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target
@@ -37,6 +37,7 @@ from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Price
 from gitstate.core.verdict import Failed
+from gitstate.edge.attempts import Attempts
 from gitstate.edge.clock import Clock
 from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
@@ -98,14 +99,26 @@ def _budget(text: str) -> Optional[Budget]:
 
 
 def recover(config: str, lock_timeout: str) -> int:
-    """Finish what a killed run left. Returns 0, or 3 where something waits for a human."""
+    """Finish what killed runs left, each on the branch that it was for. Returns 0, or 3 where something waits for a
+    human."""
+    found: list[Settled] = []
+    waits = False
     with locked(config, lock_timeout) as clone:
-        aim = target(clone, "")
-        with closing(Session(clone, aim.branch, aim.checked_out)) as session:
-            found = recover_attempts(session)
-    if not found:
+        here = target(clone, "")
+        begun = {intent.branch for intent in Attempts(clone.repository.state).intents()}
+        for branch in sorted({here.branch, *begun} - {""}):
+            try:
+                # (one that is gone by now: on the branch here)
+                aim = target(clone, branch) if clone.objects.resolve(branch) else here
+            except UsageError as error:  # checked out in another working tree
+                show.story(f"What was begun for {show.safe(branch)} waits: {error.message}")
+                waits = True
+                continue
+            with closing(Session(clone, aim.branch, aim.checked_out)) as session:
+                found += recover_attempts(session, branch)
+    if not found and not waits:
         show.story("Nothing to recover.")
-    return 3 if any(work.how == "in_the_way" for work in found) else 0
+    return 3 if waits or any(work.how == "in_the_way" for work in found) else 0
 
 
 class Account:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +35,7 @@ from gitstate.edge.snapshot import View
 from gitstate.edge.watch import WATCH
 
 _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
+_CUT = 64 * 1024  # bytes; with less, what a command wrote may have been cut off, whatever its exit code says
 _ROOM = 2.0  # seconds between looks for room on a full disk
 _AT_ONCE = 8  # works that are put in their places at a time
 _TRIES = 3  # of spooling an answer on a disk that errs
@@ -57,6 +57,7 @@ class Session:
 
     def __init__(self, clone: Clone, branch: str, checked_out: bool) -> None:
         self.clone, self.branch, self.checked_out = clone, branch, checked_out
+        self._shown = checked_out  # at the start
         self.root = clone.repository.root
         self.recorder = Recorder(clone.git, clone.repository, clone.objects, branch, checked_out)
         self.attempts = Attempts(clone.repository.state)
@@ -106,11 +107,12 @@ class Session:
     def moved(self) -> bool:
         """Whether somebody else has moved the branch; if so the view is read anew.
 
-        Where somebody has switched to another branch, the working tree is not ours to write to any more: what
-        is under way is then recorded on our branch alone, and nothing new should begin.
+        While somebody has switched to another branch, the working tree is not ours to write to: what is under way is
+        then recorded on our branch alone. Nothing new should begin from then on.
         """
-        if self.switched or (self.checked_out and self.recorder.head() != self.branch):
-            self.switched, self.checked_out = True, False
+        self.checked_out = self._shown and self.recorder.head() == self.branch
+        if self._shown and not self.checked_out:
+            self.switched = True
             return False
         tip = self.clone.objects.resolve(self.branch)
         head = tip if self.checked_out else self.clone.objects.resolve("HEAD^{commit}")
@@ -143,6 +145,8 @@ class Session:
             material=gather(view.plan, view.identity, view.snapshot.tree, status.item, stage),
             committed=tuple(self.tree.get(path) for path in status.outputs),
             before=standing.before,
+            branch=self.branch,
+            root=self.root,
         )
         if standing.blocked or (standing.foreign and not redo):
             return Settled("in_the_way", intent, 0.0, {}, paths=standing.blocked or standing.foreign)
@@ -174,7 +178,7 @@ class Session:
                 self.clone.repository, self.clone.git, self.view.snapshot, status, self.staged
             )
             if not look.foreign and status.outputs == attempt.intent.outputs:
-                intent = attempt.intent._replace(before=look.before)
+                intent = attempt.intent._replace(before=look.before, branch=self.branch, root=self.root)
                 self.attempts.begin(intent)
                 self.attempts.spool(intent.attempt, attempt.spooled)
                 return self.judge(intent, attempt.spooled)
@@ -211,8 +215,9 @@ class Session:
             "filed": result.filed,
             "usage": dict(result.usage),
         }
-        if result.code != 0 and shutil.disk_usage(self.scratch).free < _LEAST_ROOM:
-            # The command had no room to answer in: that is this disk's failure, not the work's.
+        if result.free < (_CUT if result.code == 0 else _LEAST_ROOM):
+            # The command had no room to answer in: that is this disk's failure, not the work's, and what came of it may
+            # be a part of the answer, also where the command did not notice.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.scratch)
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
         self._spool(intent, spooled, hurry)
@@ -267,18 +272,18 @@ class Session:
             [judged for judged in group if judged.failed is None and self._is_current(judged.intent)]
         )
         for judged in group:
+            blocked = promoted.get(judged.intent.attempt)
             if judged.failed is not None:
                 settled[judged.intent.attempt] = _settled("failed", judged)
-            elif judged.intent.attempt in promoted:
-                blocked = promoted[judged.intent.attempt]
-                settled[judged.intent.attempt] = _settled(
-                    "in_the_way" if blocked else "done", judged, blocked
-                )
-                if not blocked:
-                    ready.append(judged)
-            else:
-                settled[judged.intent.attempt] = _settled("kept", judged)
+            elif blocked == ():
+                settled[judged.intent.attempt] = _settled("done", judged)
+                ready.append(judged)
+            elif blocked is None or self._is_done(judged):
+                # (its inputs have changed, or somebody else's result of the same work stands and stays)
+                settled[judged.intent.attempt] = _settled("kept", judged, blocked or ())
                 kept.append(judged)
+            else:
+                settled[judged.intent.attempt] = _settled("in_the_way", judged, blocked)
         lost = self._record(ready, kept, [judged for judged in group if judged.failed is not None])
         for judged, paths in lost:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
@@ -292,6 +297,19 @@ class Session:
         """Whether the work still has the identity that the attempt began with."""
         status = self.statuses.get((intent.slug, intent.stage))
         return status is not None and status.hash == intent.work and status.outputs == intent.outputs
+
+    def _is_done(self, judged: Judged) -> bool:
+        """Whether the work was done by somebody else's hand since the attempt began: that one was first, and stays."""
+        intent = judged.intent
+        status = self.statuses.get((intent.slug, intent.stage))
+        return (
+            status is not None
+            and status.state == "done"
+            and any(
+                self.tree.get(path) not in (None, then)
+                for path, then in zip(intent.outputs, intent.committed)
+            )
+        )
 
     def _promote_all(self, group: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
         """Promote a group; by attempt, what `_promote` returns. Several at a time: a disk flushes what is wanted of

@@ -1,8 +1,8 @@
 """The records of attempts as they were written by this version and by earlier ones: any of them, as today's.
 
     1   at first without `committed` (intent), `at` and `usage` (spooled), later with them
-    2   all of these always; what the command printed as `stdout`, `stderr` and whether its answer was `filed` (before:
-        the end of either stream as `said`); and `sum`, which tells a whole record from one that a disk changed
+    2   all of these always; `branch` and `root` (intent); what the command printed as `stdout`, `stderr` and whether its
+        answer was `filed` (before: the end of either as `said`); `sum`, which tells a whole record from a changed one
 
 A new number with every change of what a record holds, and its step in `lift`.
 """
@@ -50,6 +50,7 @@ def lift(step: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if step == "intent":
             # What the branch held is not known: then whatever it holds may be somebody else's.
             lifted.setdefault("committed", [None] * len(lifted["outputs"]))
+            lifted.update(branch="", root="")
         if step == "spooled":
             lifted.setdefault("at", None)
             facts = {"usage": {}, **lifted["facts"]}

@@ -47,6 +47,8 @@ class Intent(NamedTuple):
         Optional[str], ...
     ]  # the blobs at the outputs' paths on the branch; other ones are not ours
     before: tuple[Optional[str], ...]  # the blobs that stood at the outputs' paths, which may be replaced
+    branch: str = ""  # what its outputs are to be recorded on, a full ref; "" in records that do not say
+    root: str = ""  # the working tree that they go to; "" likewise
 
 
 class Spooled(NamedTuple):
@@ -302,6 +304,8 @@ def _intent(fields: Mapping[str, Any]) -> Intent:
         material=from_json(fields["material"]),
         committed=_texts_or_none(fields["committed"]),
         before=_texts_or_none(fields["before"]),
+        branch=_text(fields["branch"]),
+        root=_text(fields["root"]),
     )
     if {len(intent.temporaries), len(intent.committed), len(intent.before)} != {len(intent.outputs) or None}:
         raise ValueError("it does not tell as much of each output")

@@ -70,16 +70,25 @@ class Child:
 
     def close(self) -> int:
         """End the process: end of input first, then SIGQUIT, on which git removes its own lock files, and which it is
-        not shielded from. Never SIGKILL. Returns the exit code."""
+        not shielded from. Returns the exit code."""
         for pipe in (self._stdin, self._stdout):  # the latter in case it is stuck in an answer nobody reads
             with contextlib.suppress(OSError, ValueError):
                 pipe.close()
         try:
             code = self._process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
-            self._process.send_signal(getattr(signal, "SIGQUIT", signal.SIGTERM))
-            code = self._process.wait()
+            code = self._end()
         self._drain.join(1.0)
         with contextlib.suppress(OSError, ValueError):
             stream(self._process, "stderr").close()
         return code
+
+    def _end(self) -> int:
+        self._process.send_signal(getattr(signal, "SIGQUIT", signal.SIGTERM))
+        try:
+            return self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            # A job in the background was started with this signal ignored, and so was git. A lock file that it leaves
+            # is recovered by the next run; waiting for ever would be worse.
+            self._process.kill()
+            return self._process.wait()

@@ -163,6 +163,20 @@ class Teacher:
         Raises ComeBackLater while somebody else has the index's lock.
         """
         ahead = self._finish()
+        try:
+            held = self._learn(entries, before, ahead)
+        except ComeBackLater:
+            _remove(_paths(self._repository)[1])
+            raise
+        now = time.monotonic()
+        for path, entry in held.items():
+            self._taught.pop(path, None)
+            self._taught[path] = (entry, before.get(path), now)
+        self._stamp = self._seen = self._now()
+
+    def _learn(
+        self, entries: Mapping[str, Entry], before: Mapping[str, Optional[Entry]], ahead: Optional[_Ahead]
+    ) -> Mapping[str, Entry]:
         with _held(self._repository) as (index, private):
             if self._now() != self._seen:
                 there = self._entries(index, list(entries))
@@ -175,11 +189,7 @@ class Teacher:
             if ahead is None or ahead.entries != entries or ahead.stamp != self._now():
                 _copy(index, private)
                 self._put(entries, private)
-        now = time.monotonic()
-        for path, entry in entries.items():
-            self._taught.pop(path, None)
-            self._taught[path] = (entry, before.get(path), now)
-        self._stamp = self._seen = self._now()
+        return entries
 
     def mend(self) -> list[str]:
         """Teach again what was taught lately and is lost; returns those paths.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -59,6 +60,7 @@ class Result(NamedTuple):
         str, int | float | str
     ] = {}  # what the command says it cost: usd, tokens_in, tokens_out, model
     filed: bool = False  # whether the first output came as a file, so that stdout is only talk
+    free: int = 1 << 62  # bytes of room on the disk when it had ended, with what it had written still there
 
 
 class Flag(Protocol):
@@ -135,6 +137,7 @@ def _run(job: Job, folder: Folder, began: float, stop: _Stop) -> Result:
         seconds=seconds,
         usage=usage(folder.of("usage")),
         filed=bool(outputs) and is_filed(folder),
+        free=shutil.disk_usage(folder.path).free,
     )
 
 

@@ -47,12 +47,17 @@ def find(start: str, git: Optional[Git] = None) -> Repository:
         "--show-toplevel",
         check=False,
     )
-    lines = os.fsdecode(done.out).splitlines()
+    lines = os.fsdecode(done.out).removesuffix("\n").split("\n") if done.out else []
     if len(lines) == 4:
         return Repository(lines[3], lines[1], lines[2], lines[0])
     if "safe.directory" in done.err:
         raise UsageError(
             done.err.strip().splitlines()[0], "Trust it: git config --global --add safe.directory PATH"
+        )
+    if len(lines) > 4:
+        raise UsageError(
+            "The path of this repository has a line break in it, and gitstate cannot work there.",
+            "Rename that folder.",
         )
     if lines:
         raise UsageError("This repository has no working tree.", "Run gitstate in a clone that has one.")

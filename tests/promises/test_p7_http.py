@@ -124,7 +124,9 @@ def test_p7_a_server_that_is_not_there_pauses_and_fails_nobody(tmp_path: Path, s
     made, env = world(tmp_path, server, "openai", policy={"unknown": {"tries": 1}})
     with socket.socket() as nobody:  # bound and not listening: refused
         nobody.bind(("127.0.0.1", 0))
-        made.a.run("--breaker", "0", code=75, **{**env, "BASE": f"http://127.0.0.1:{nobody.getsockname()[1]}"})
+        made.a.run(
+            "--breaker", "0", code=75, **{**env, "BASE": f"http://127.0.0.1:{nobody.getsockname()[1]}"}
+        )
     assert all(state.startswith("paused new") for state in made.a.states().values())
 
 

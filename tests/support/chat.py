@@ -27,7 +27,12 @@ try:
 except OSError as error:
     sys.exit(f"{type(error).__name__}: {error}")
 if reply.status != 200:
-    print(f"HTTP/1.1 {reply.status} {reply.reason}", *map(": ".join, reply.getheaders()), sep="\n", file=sys.stderr)
+    print(
+        f"HTTP/1.1 {reply.status} {reply.reason}",
+        *map(": ".join, reply.getheaders()),
+        sep="\n",
+        file=sys.stderr,
+    )
     print(f"\n{text}", file=sys.stderr)
     sys.exit(1)
 answer = json.loads(text)
