@@ -1,7 +1,7 @@
 """A small client command for chat APIs, as people write them: prints the answer, or what the server replied instead.
 
-Usage: chat.py openai|anthropic BASE_URL; the prompt on standard input. Exit 0 with the answer's text; 1 with the raw reply
-(status line, headers, body) or the trouble with the line on standard error.
+Usage: chat.py openai|anthropic BASE_URL; the prompt on standard input. Exit 0 with the answer's text; 1 with the raw
+reply (status line, headers, body) or the trouble with the line on standard error.
 """
 
 import http.client
