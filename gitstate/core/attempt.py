@@ -1,8 +1,8 @@
 """The records of attempts as they were written by this version and by earlier ones: any of them, as today's.
 
     1   at first without `committed` (intent), `at` and `usage` (spooled), later with them
-    2   all of these always; `branch` and `root` (intent); what the command printed as `stdout` and `stderr`, and whether
-        its answer was `filed` (before: the end of either as `said`); `sum`, which tells a whole record from a changed one
+    2   all of these always; `branch` and `root` (intent); what the command printed as `stdout` and `stderr`, and if
+        its answer was `filed` (before: the end of either as `said`); `sum`, which tells a whole record from another
 
 A new number with every change of what a record holds, and its step in `lift`.
 """
