@@ -223,6 +223,20 @@ def test_p7_what_needs_a_paused_work_waits_and_nothing_else_does(tmp_path: Path)
     }  # fmt: skip
 
 
+def test_p7_a_run_that_a_policy_pauses_says_for_what(tmp_path: Path) -> None:
+    policy = {"unknown": {"tries": 1, "then": "pause_run"}}
+    world = World(tmp_path, items=["one", "two"], model={"name": "m"}, policy=policy)
+    world.tell("one", **NAMELESS)
+    done = world.a.run(code=75)
+    assert "Paused: m, unknown: exit 1. Next look at" in done.err
+    assert world.paid() == {"one/article": 1}
+    assert "m: closed, unknown until" in world.a.gitstate("probe", code=75).out
+    world.forgive()
+    world.a.gitstate("reset", "--state", "paused", code=0)
+    world.a.run()
+    assert set(world.a.states().values()) == {"done exact"}
+
+
 # --- the breaker -------------------------------------------------------------------------------------------
 
 
