@@ -154,18 +154,20 @@ def test_p7_own_rules_change_what_a_run_does(tmp_path: Path) -> None:
     assert asked[1] - asked[0] >= 1
 
 
-def test_p7_an_end_is_heeded_while_a_work_waits_for_its_next_try(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_p7_an_end_is_heeded_while_a_work_waits_for_its_next_try(tmp_path: Path, how: signal.Signals) -> None:
     world = World(tmp_path, items=["one"])
     world.tell("one", **throttled(3000))
     running = world.a.start("run")
     assert until(lambda: verdicts(world.a), running)
-    running.signal(signal.SIGINT)
-    running.wait(130)
-    assert world.a.leftovers() == []
+    running.signal(how)
+    running.wait(-9 if how == signal.SIGKILL else 130)
+    assert how == signal.SIGKILL or world.a.leftovers() == []
     assert world.a.states() == {"one/article": "pending new"}
     world.forgive()
     world.a.run()
     assert world.paid() == {"one/article": 2}
+    assert world.a.leftovers() == []
 
 
 # --- paused works ------------------------------------------------------------------------------------------
@@ -409,6 +411,16 @@ def test_p7_somebody_is_told_how_a_run_ended(
     assert told["code"] == code
     if event == "pause":
         assert message.startswith("Paused: m, quota/window")
+
+
+def test_p7_somebody_is_told_of_a_run_that_ends_in_an_error(tmp_path: Path) -> None:
+    check = {"command": "no-such-checker {{ output }}"}
+    world = World(tmp_path, stages={"article": {**ARTICLE, "check": check}}, notify=TELL)
+    world.a.run(code=2)
+    said, _, message = (world.home / "event").read_text().partition("|")
+    assert said == "failure"
+    assert "no-such-checker" in message
+    assert json.loads((world.home / "told").read_text())["code"] == 2
 
 
 def test_p7_a_notify_command_that_fails_changes_nothing_else(tmp_path: Path) -> None:
