@@ -154,6 +154,37 @@ def test_p7_own_rules_change_what_a_run_does(tmp_path: Path) -> None:
     assert asked[1] - asked[0] >= 1
 
 
+def test_p7_an_own_rule_turns_away_what_would_have_passed(tmp_path: Path) -> None:
+    rule = {"id": "polite-no", "when": {"exit": 0, "stdout": "i would rather not"}, "category": "validation",
+            "kind": "refused"}  # fmt: skip
+    world = World(tmp_path, rules=[rule])
+    world.tell("one", answer="# One\n\nI would rather not write about that.\n")
+    world.a.run(code=1)
+    assert world.paid() == {"one/article": 1, "two/article": 1}
+    assert world.a.states() == {"one/article": "failed new validation", "two/article": "done exact"}
+    assert [line["rule"] for line in verdicts(world.a)] == ["own.polite-no"]
+    assert not world.a.has("out/one.md")
+
+
+def test_p7_a_throttle_that_three_tries_do_not_outlast_pauses_the_run_and_no_work_is_to_blame(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, items=["one", "two", "three"], model={"name": "m"}, policy=QUICKLY)
+    world.tell(**throttled(0))
+    done = world.a.run(code=75)
+    assert "Paused: m, quota/throttle: Too many requests. Next look at" in done.err
+    assert max(world.paid().values()) == 3
+    assert {line["state"] for line in world.a.log()} == {"pending"}
+    assert set(world.a.states().values()) == {"paused new quota"}
+    asked = len(world.calls())
+    world.a.run(code=75)
+    assert len(world.calls()) == asked
+    world.forgive()
+    world.a.gitstate("reset", "--state", "paused", code=0)
+    world.a.run()
+    assert set(world.a.states().values()) == {"done exact"}
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_p7_an_end_is_heeded_while_a_work_waits_for_its_next_try(tmp_path: Path, how: signal.Signals) -> None:
     world = World(tmp_path, items=["one"])
@@ -365,6 +396,30 @@ def test_p7_a_deterministic_failure_is_not_bought_again_by_another_machine(tmp_p
     world.forgive()
     b.run()
     assert world.paid() == {"one/article": 3, "two/article": 2}
+
+
+def test_p7_a_paused_work_is_left_by_another_machine_too_until_its_time(tmp_path: Path) -> None:
+    world = World(tmp_path, remote=True, policy=QUICKLY)
+    world.tell("one", **NAMELESS)
+    at(world.a, 0, "run", code=75)
+    world.forgive()
+    b = world.clone("b")
+    at(b, 30, "run", code=75)
+    assert world.paid() == {"one/article": 3, "two/article": 1}
+    assert b.states()["one/article"] == "paused new unknown"
+    assert world.a.plan_text() == b.plan_text()
+    at(b, 62, "run", code=0)
+    at(world.a, 63, "run", code=0)
+    assert world.paid() == {"one/article": 4, "two/article": 1}
+
+
+def test_p7_a_budget_of_the_configuration_counts_and_the_command_line_before_it(tmp_path: Path) -> None:
+    world = World(tmp_path, items=[f"i{number}" for number in range(6)], budget="2usd")
+    world.tell(usage={"usd": 1.0})
+    world.a.run()
+    assert len(world.calls()) == 2
+    world.a.run("--budget", "3usd")
+    assert len(world.calls()) == 5
 
 
 # --- selections, and what people are told ------------------------------------------------------------------
