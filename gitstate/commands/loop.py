@@ -319,6 +319,10 @@ class Loop:
 
 
 def _cost(found: Optional[Judged]) -> Optional[Spent]:
-    """What an attempt cost; None where it was not begun, or failed before it could say."""
-    cost = spent(found.facts) if found is not None else None
-    return None if found is not None and found.failed is not None and cost == Spent(None, None) else cost
+    """What an attempt cost; None where it was not begun, or turned away before it could say. An answer that was
+    rejected has been paid for like any other."""
+    if found is None:
+        return None
+    cost = spent(found.facts)
+    turned_away = found.failed is not None and found.failed.category != "validation"
+    return None if turned_away and cost == Spent(None, None) else cost

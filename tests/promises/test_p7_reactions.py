@@ -348,6 +348,14 @@ def test_p7_a_budget_says_so_where_a_stage_does_not_say_what_it_costs(tmp_path: 
     assert "article does not say what it costs ($GITSTATE_USAGE)" in done.err
 
 
+def test_p7_rejected_answers_without_a_price_do_not_go_past_a_budget_unseen(tmp_path: Path) -> None:
+    stages = {"article": {**ARTICLE, "check": {"min_bytes": 5000}}}
+    world = World(tmp_path, items=["one", "two", "three"], stages=stages)
+    done = world.a.run("--budget", "3usd", code=1)
+    assert len(world.calls()) == 1
+    assert "article does not say what it costs ($GITSTATE_USAGE)" in done.err
+
+
 def test_p7_a_call_that_never_got_an_answer_says_nothing_about_the_price(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two", "three"], policy=QUICKLY)
     world.tell(usage={"usd": 1.0})
