@@ -401,9 +401,9 @@ def pause_line(pause: Pause) -> str:
     """A closed window, and when it is looked at again."""
     stated = f", stated to open at {clock_time(when(pause.until))}" if pause.until else ""
     person = " A person must act: waiting does not help." if pause.kind == "billing" else ""
-    words = f": {first_words(pause.why)}" if pause.why else ""
+    words = f": {first_words(pause.why).removesuffix('.')}" if pause.why else ""
     look = f"Next look at {clock_time(when(pause.probe))}{stated}."
-    return f"Paused: {safe(pause.account)}, quota/{pause.kind}{words}. {look}{person}"
+    return f"Paused: {safe(pause.account)}, {safe(pause.name)}{words}. {look}{person}"
 
 
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:

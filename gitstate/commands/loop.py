@@ -158,7 +158,7 @@ class Loop:
         )
 
     def _may_begin(self) -> bool:
-        if self._is_over():
+        if self._is_over() or self._alarm.is_set():
             return False
         return self._flying < self.options.jobs + (AHEAD if self._is_quick() else 0)
 
@@ -295,6 +295,7 @@ class Loop:
         session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
         for work in settled:
             self._tell(work)
+        held_back: list[WorkKey] = []
         for intent, found, error in answers:
             if isinstance(error, GitstateError):
                 self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
@@ -304,9 +305,9 @@ class Loop:
                 begun = session.forget(intent)
                 self.dropped += begun
                 if not begun and not self.stop.is_set():  # (it was held back, see `_work`)
-                    key = (intent.slug, intent.stage)
-                    self.begun -= not self.reactions.tries(key)
-                    self._ready.append(key)
+                    held_back.append((intent.slug, intent.stage))
+        self.begun -= sum(not self.reactions.tries(key) for key in held_back)
+        self._ready += reversed(held_back)  # in their order, before the others
         if self._answers.empty() and not self._is_over():
             self._alarm.clear()
         if self._gates != self.windows.changes:
@@ -318,6 +319,10 @@ class Loop:
 
 
 def _cost(found: Optional[Judged]) -> Optional[Spent]:
-    """What an attempt cost; None where it was not begun, or failed before it could say."""
-    cost = spent(found.facts) if found is not None else None
-    return None if found is not None and found.failed is not None and cost == Spent(None, None) else cost
+    """What an attempt cost; None where it was not begun, or turned away before it could say. An answer that was
+    rejected has been paid for like any other."""
+    if found is None:
+        return None
+    cost = spent(found.facts)
+    turned_away = found.failed is not None and found.failed.category != "validation"
+    return None if turned_away and cost == Spent(None, None) else cost

@@ -87,4 +87,4 @@ def _answer(
             "unknown",
             f"it was to be looked at again at {when}; configure `probe`, or let `gitstate run` try one work",
         )
-    return "closed", f"{standing.kind} until {when}: {show.safe(standing.why)}"
+    return "closed", f"{show.safe(standing.name)} until {when}: {show.safe(standing.why)}"

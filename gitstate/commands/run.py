@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from contextlib import closing
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, Optional
 
 from gitstate import show
-from gitstate.commands.clone import Clone
+from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.ending import Ended, conclude
 from gitstate.commands.locked import locked
 from gitstate.commands.loop import Loop
@@ -43,7 +43,7 @@ from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
 from gitstate.edge.pauses import Pauses
 from gitstate.edge.protect import check_outputs
-from gitstate.errors import ConfigError, NeedsHuman, UsageError
+from gitstate.errors import ConfigError, GitstateError, NeedsHuman, UsageError
 
 
 class Options(NamedTuple):
@@ -77,7 +77,7 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
     while True:
         with locked(config, options.lock_timeout) as clone:
             stop = Stop()
-            with stop:
+            with stop, _telling(clone):
                 ended = _run(clone, options, target(clone, options.branch), stop, account, clock)
             repository = clone.repository
         # Many small objects are what a run leaves. Without the lock: git's clean-up may go on behind our back.
@@ -89,6 +89,21 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
         with Stop() as stop:
             if not wait_until(ended.look, ended.message, stop.cancel, clock):
                 return 130
+
+
+@contextmanager
+def _telling(clone: Clone) -> Iterator[None]:
+    """Tells somebody of a run that ends in an error, too, where a command for that can be read."""
+    try:
+        yield
+    except GitstateError as error:
+        command = None
+        with suppress(GitstateError):
+            command = clone.view().plan.workflow.notify
+        if command is not None:
+            fields, root = {"at": stamp(utc_now()), "code": error.exit_code}, clone.repository.root
+            notify(command, fields, show.first_words(error.message), root, clone.repository.state)
+        raise
 
 
 def _budget(text: str) -> Optional[Budget]:

@@ -94,7 +94,7 @@ class Windows:
             self._again(standing.pause, failed)
         else:
             now = self._now()
-            self._set(pause.begin(account, failed.kind, failed.rule, _why(failed), failed.opens, now))
+            self._set(pause.begin(account, _kind(failed), failed.rule, _why(failed), failed.opens, now))
 
     def unclear(self, account: str) -> None:
         """The call that was to probe did not say whether the window is open: the next round may tell."""
@@ -109,7 +109,7 @@ class Windows:
 
     def _again(self, standing: Pause, failed: Failed) -> None:
         now = self._now()
-        self._set(pause.again(standing, failed.kind, failed.rule, _why(failed), failed.opens, now))
+        self._set(pause.again(standing, _kind(failed), failed.rule, _why(failed), failed.opens, now))
 
     def _set(self, new: Pause) -> None:
         if not self._pauses.set(new):
@@ -129,6 +129,11 @@ class Windows:
             del self.closed[account]
         if self._pauses.lift(account):
             show.story(f"The window of {show.safe(account)} is open again.")
+
+
+def _kind(failed: Failed) -> str:
+    """The kind of a pause: of quota usually; a policy may pause the run for any other failure too."""
+    return failed.kind if failed.category == "quota" else failed.name
 
 
 def _why(failed: Failed) -> str:

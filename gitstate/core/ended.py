@@ -15,14 +15,17 @@ from gitstate.core.speech import TRACE
 from gitstate.core.spoken import better, by_signal, from_words
 from gitstate.core.unwrap import Statement
 
+_WORDS = 2000  # characters for people, of what decides nothing
+
 
 def of_cli(signal: Signal, cli: Cli) -> Finding:
     if cli.missing and cli.exit == 0:
         spoken = better(signal, (), cli.stderr)
         numbers = ", ".join(map(str, cli.missing[:20]))
-        return spoken or Finding(
-            "validation", "empty", "output.missing", Statement(message=f"output {numbers}")
-        )
+        # The runner's own words on each stand last: that it was not written, or why it could not be taken.
+        words = "\n".join(cli.stderr.rstrip().splitlines()[-len(cli.missing) :])[-_WORDS:]
+        statement = Statement(message=words or f"output {numbers}")
+        return spoken or Finding("validation", "empty", "output.missing", statement)
     stdout = cli.stdout
     reading = _structure(cli)
     if isinstance(reading, Http):
@@ -158,8 +161,12 @@ def _ended_badly(signal: Signal, cli: Cli, no_content: bool) -> Finding:
             found = _beside_content(signal, cli) or found
     else:
         found = from_words(signal, speech.last_words(cli.stderr), cli)
+    if found is not None:
+        return found
+    # Beside an answer, standard error decides nothing, but people may know what it means.
+    words = speech.last_words(cli.stderr).text.strip()[-_WORDS:]
     exit_code = "?" if cli.exit is None else cli.exit
-    return found or Finding("unknown", "", "exit.bare", Statement(message=f"exit {exit_code}"))
+    return Finding("unknown", "", "exit.bare", Statement(message=words or f"exit {exit_code}"))
 
 
 def _beside_content(signal: Signal, cli: Cli) -> Optional[Finding]:

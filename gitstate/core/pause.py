@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
+from gitstate.core.verdict import STATES
+
 FORMAT = 1
 _FIRST, _LONGEST = 300.0, 3600.0  # seconds between probes where no time was stated; doubled each time
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -22,7 +24,7 @@ class Pause(NamedTuple):
     """Why nothing of an account is begun, and when to look again."""
 
     account: str
-    kind: str  # throttle, window, billing, capacity
+    kind: str  # of quota: throttle, window, billing, capacity; else the whole name of a failure
     at: str  # when it was found closed, in UTC
     until: str | None  # when it opens, as far as was stated
     probe: str  # when to look next; pushed further by whoever is about to look
@@ -30,6 +32,11 @@ class Pause(NamedTuple):
     why: str  # evidence, without secrets
     rule: str
     holder: str = ""  # a random name for whoever is about to look
+
+    @property
+    def name(self) -> str:
+        """The failure that it stands for, as people read it."""
+        return f"quota/{self.kind}" if self.kind in STATES["quota"] else self.kind
 
 
 def begin(account: str, kind: str, rule: str, why: str, until: datetime | None, now: datetime) -> Pause:

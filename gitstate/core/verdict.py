@@ -26,6 +26,9 @@ STATES: Mapping[str, Mapping[str, str]] = {
     "unknown": {"": "retry"},
 }
 
+# Further kinds of `validation`: what a stage's own checks find (see `core/check.py`), and an answer that is no text.
+CHECKS = ("too_small", "front_matter", "json", "json_schema", "regex", "command", "encoding")
+
 
 class Failed(NamedTuple):
     """A failure: its category and kind, and in words what was seen."""

@@ -15,10 +15,11 @@ from gitstate.core import ownrules
 from gitstate.core.budget import Budget
 from gitstate.core.budget import parse as parse_budget
 from gitstate.core.plan import Checks, Command, PlanSource, Stage, Value, Workflow
-from gitstate.core.policy import CATEGORIES, TABLE, THENS, Row
+from gitstate.core.policy import CATEGORIES, THENS, Row
 from gitstate.core.policy import row as row_of
 from gitstate.core.problems import nearest, quoted, report
 from gitstate.core.schema import At, Places, Reader, dotted
+from gitstate.core.verdict import CHECKS, STATES
 from gitstate.errors import Problem
 
 _TOP = (
@@ -209,11 +210,18 @@ def _policy(reader: Reader, value: object, at: At) -> dict[str, Row] | None:
     return {name: row for name in rows if (row := _row(reader, name, rows, at)) is not None}
 
 
+_FAILURES = (
+    *CATEGORIES,
+    *(f"{category}/{kind}" for category, kinds in STATES.items() for kind in kinds if kind),
+    *(f"validation/{kind}" for kind in CHECKS),
+)
+
+
 def _row(reader: Reader, name: str, rows: Mapping[str, object], at: At) -> Row | None:
     here: At = (*at, name)
-    category, slash, kind = name.partition("/")
-    if category not in CATEGORIES or bool(slash) != bool(kind):
-        hint = nearest(name, [*TABLE, *CATEGORIES]) or "Write timeout, or quota/throttle."
+    category, _, kind = name.partition("/")
+    if name not in _FAILURES:
+        hint = nearest(name, _FAILURES) or "Write timeout, or quota/throttle."
         reader.wrong(here, f"{quoted(name)} is no category of failures, and no CATEGORY/KIND.", hint)
         return None
     fields = reader.get(rows, name, at, reader.mapping)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import bearing
-from tests.support.world import ARTICLE, Clone, Running, World, until
+from tests.support.world import ARTICLE, FAIL_AT_ONCE, Clone, Running, World, until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what lives is told by /proc")
 
@@ -130,7 +130,7 @@ def test_p4_a_check_of_a_run_that_is_killed_ends_too(tmp_path: Path) -> None:
 
 def test_a_run_whose_command_says_nothing_for_too_long_ends_it(tmp_path: Path) -> None:
     stages = {"article": {**ARTICLE, "silence": "1s", "run": "echo half; $PROVIDER & wait"}}
-    world = World(tmp_path, items=["one"], stages=stages)
+    world = World(tmp_path, items=["one"], stages=stages, policy=FAIL_AT_ONCE)
     world.tell(hang=True)
     done = world.a.run(code=1)
     assert "Nothing new came from it for too long." in done.err

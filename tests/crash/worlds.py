@@ -12,9 +12,11 @@ import sys
 from collections import Counter
 from typing import NamedTuple
 
+# (A command that fails is not called again in the same run, so that each second call is one too many.)
 CONFIG = """\
 gitstate: 1
 plan: plan.yaml
+policy: {unknown: {tries: 1, then: fail}}
 stages:
   outline:
     prompt: prompts/outline.md

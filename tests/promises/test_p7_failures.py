@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.world import ARTICLE, CHAIN, World
+from tests.support.world import ARTICLE, CHAIN, FAIL_AT_ONCE, World
 
 
 class Case(NamedTuple):
@@ -29,13 +29,13 @@ def check(**checks: Any) -> dict[str, Any]:
 
 
 CASES = {
-    "an exit code": Case({}, {"exit": 3, "stderr": "quota of words used up"}, "phase_error", "quota of words"),
-    "an exit code with a perfect answer": Case({}, {"exit": 1}, "phase_error"),
+    "an exit code": Case({}, {"exit": 3, "stderr": "quota of words used up"}, "unknown", "quota of words"),
+    "an exit code with a perfect answer": Case({}, {"exit": 1}, "unknown"),
     "a crash half way": Case({}, {"half": True}, "phase_error"),
     "a timeout": Case({"timeout": "0.5s"}, {"hang": True}, "timeout"),
     "silence": Case({"silence": "0.5s"}, {"hang": True}, "timeout"),
     "a command that is not there": Case({"run": "no-such-command-anywhere"}, {}, "phase_error", "not found"),
-    "nothing": Case({}, {"answer": ""}, "validation", "empty"),
+    "nothing": Case({}, {"answer": ""}, "validation", "nothing"),
     "blanks": Case({}, {"answer": " \n\t\n\u00a0"}, "validation"),
     "zeros": Case({}, {"answer": "\0" * 64}, "validation"),
     "blanks that a template would hide": Case(
@@ -62,7 +62,7 @@ CASES = {
         check(command="grep -q answered {{ output }} || { echo no good; false; }"),
         {"answer": "something\n"}, "validation", "no good",
     ),
-    "no second output": Case({"output": PAIR}, {"outputs": ["text\n"]}, "validation", "2"),
+    "no second output": Case({"output": PAIR}, {"outputs": ["text\n"]}, "validation", "output_2 was not"),
     "an empty second output": Case({"output": PAIR}, {"outputs": ["text\n", ""]}, "validation", "2"),
     "a blank second output": Case({"output": PAIR}, {"outputs": ["text\n", " \n"]}, "validation"),
     "a link instead of an output": Case({}, {"link": "/etc/passwd"}, "validation", "link"),
@@ -76,7 +76,9 @@ def test_p7_it_fails_is_logged_and_not_promoted_and_the_others_go_on(tmp_path: P
     bad = {**ARTICLE, **stage}
     good = {"run": "echo fine {{ slug }}", "output": "good/{slug}.txt"}
     files = {"schema.json": json.dumps(SCHEMA), "templates/page.md": "# {{ slug }}\n\n{{ response }}"}
-    world = World(tmp_path, stages={"article": bad, "good": good}, items=["one"], files=files)
+    world = World(
+        tmp_path, stages={"article": bad, "good": good}, items=["one"], files=files, policy=FAIL_AT_ONCE
+    )
     world.tell("one", "article", **order)
     done = world.a.run(code=1)
     assert world.a.states() == {"one/article": f"failed new {category}", "one/good": "done exact"}
@@ -120,7 +122,7 @@ def test_p7_a_check_command_that_is_not_there_judges_nothing_and_nothing_is_paid
 
 
 def test_p7_a_failed_upstream_stops_what_needs_it_and_nothing_else(tmp_path: Path) -> None:
-    world = World(tmp_path, stages=CHAIN)
+    world = World(tmp_path, stages=CHAIN, policy=FAIL_AT_ONCE)
     world.tell("one", "outline", answer="")
     world.a.run(code=1)
     assert world.a.states() == {
@@ -132,7 +134,7 @@ def test_p7_a_failed_upstream_stops_what_needs_it_and_nothing_else(tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def failed_once(tmp_path_factory: pytest.TempPathFactory) -> World:
-    world = World(tmp_path_factory.mktemp("failed"))
+    world = World(tmp_path_factory.mktemp("failed"), policy=FAIL_AT_ONCE)
     world.tell("one", exit=1, stderr="no")
     world.a.run(code=1)
     return world
@@ -163,7 +165,7 @@ def test_p7_a_failed_work_is_retried_when_asked_for(failed: World) -> None:
 
 @pytest.mark.parametrize(
     "selection",
-    [("one",), ("--state", "failed"), ("--category", "phase_error"), ("--stage", "article")],
+    [("one",), ("--state", "failed"), ("--category", "unknown"), ("--stage", "article")],
     ids=lambda words: words[-1],
 )
 def test_p7_a_failed_work_is_retried_after_reset(failed: World, selection: tuple[str, ...]) -> None:
@@ -179,7 +181,7 @@ def test_p7_a_failed_work_is_retried_when_its_prompt_changes_and_failed_again_wh
     failed.a.commit({"prompts/article.md": "Please write about {{ slug }}.\n"})
     assert failed.a.states()["one/article"] == "pending new"
     failed.a.git("revert", "--no-edit", "HEAD")
-    assert failed.a.states()["one/article"] == "failed new phase_error"
+    assert failed.a.states()["one/article"] == "failed new unknown"
     failed.a.git("revert", "--no-edit", "HEAD")
     failed.a.run("one")
     assert failed.paid()["one/article"] == 2
@@ -207,7 +209,7 @@ def test_p7_an_old_output_stays_while_its_renewal_fails(finished: World) -> None
 
 
 def test_p7_a_second_clone_honours_the_verdict_and_the_reset(tmp_path: Path) -> None:
-    world = World(tmp_path, remote=True)
+    world = World(tmp_path, remote=True, policy=FAIL_AT_ONCE)
     world.tell("one", answer="")
     world.a.run(code=1)
     world.forgive()
@@ -225,11 +227,11 @@ def test_p7_a_second_clone_honours_the_verdict_and_the_reset(tmp_path: Path) -> 
 
 def test_p7_one_failure_among_many_side_by_side_is_not_lost(tmp_path: Path) -> None:
     slugs = [f"item-{number}" for number in range(12)]
-    world = World(tmp_path, items=slugs)
+    world = World(tmp_path, items=slugs, policy=FAIL_AT_ONCE)
     world.tell("item-7", exit=9)
     world.a.run("-j", "4", code=1)
     states = world.a.states()
-    assert states.pop("item-7/article") == "failed new phase_error"
+    assert states.pop("item-7/article") == "failed new unknown"
     assert set(states.values()) == {"done exact"}
 
 

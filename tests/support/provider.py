@@ -83,6 +83,9 @@ if "half" in order:
 for number, text in enumerate(order.get("outputs", []), 1):
     with open(os.environ[f"GITSTATE_OUTPUT_{number}"], "w", encoding="utf-8") as file:
         file.write(text)
+if "usage" in order:
+    with open(os.environ["GITSTATE_USAGE"], "w", encoding="utf-8") as file:
+        json.dump(order["usage"], file)
 if "link" in order:
     os.symlink(order["link"], os.environ["GITSTATE_OUTPUT"])
 elif "outputs" not in order:

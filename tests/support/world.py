@@ -28,6 +28,12 @@ LOG = "refs/notes/gitstate-log"
 ARTICLE = {"prompt": "prompts/article.md", "run": "$PROVIDER", "output": "out/{slug}.md"}
 OUTLINE = {"prompt": "prompts/outline.md", "run": "$PROVIDER", "output": "work/{slug}.md"}
 CHAIN = {"outline": OUTLINE, "article": {**ARTICLE, "needs": ["outline"], "prompt": "prompts/chained.md"}}
+# A policy for tests that are not about reactions: what fails, fails at once and stays failed.
+FAIL_AT_ONCE = {
+    "unknown": {"tries": 1, "then": "fail"},
+    "timeout": {"tries": 1, "then": "fail"},
+    "validation": {"tries": 1},
+}
 FILES = {
     "prompts/article.md": "Write about {{ slug }}.\n",
     "prompts/outline.md": "Outline {{ slug }}.\n",
