@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Optional
 
 from gitstate.core import speech, unwrap, waits
@@ -123,6 +124,7 @@ def _evidence(signal: Signal, finding: Finding, secrets: Sequence[str]) -> Mappi
     return {name: redact(text, secrets)[:_EXCERPT] for name, text in found.items() if text}
 
 
+@lru_cache(4096)
 def _is_name(token: str) -> bool:
     """Whether a code is words, rather than an id or a key that stood in its place."""
     return len(token) <= 80 and not any(

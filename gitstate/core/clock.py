@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import NamedTuple, Optional
 
+from gitstate.core.sieve import gate
 from gitstate.core.signal import iso, offset, zone_named
 
 _JUST = timedelta(hours=1)  # a time that passed less than this ago has just been reached
@@ -49,8 +50,8 @@ _STAMP = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?(?![\d:])",
     re.IGNORECASE,
 )
-_SAID = re.compile(
-    r"""(?ix) \b(?: resets? | resetting | try \s again | retry | available | unavailable | regain\w* | access | until
+_SAID = re.compile(  # in lower case, see `sieve.fold`
+    r"""(?x) \b(?: resets? | resetting | try \s again | retry | available | unavailable | regain\w* | access | until
     | resum\w+ | renew\w* | refresh\w* | restor\w+ | replenish\w* | lift\w* | unlock\w* | unblock\w* | back | again
     | after | expires? | ends? | next ) \b [^\n.;!?]{0,30}? (?= \b\d | \b(?:midnight|noon|today|tomorrow|mon|tue|wed
     |thu|fri|sat|sun|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec) )"""
@@ -77,13 +78,18 @@ class Clock(NamedTuple):
     until: Optional[datetime]
 
 
-def stated(text: str, now: Optional[datetime], zone: Optional[tzinfo]) -> Optional[Clock]:
-    """The clock time of a return that `text` states; None where it states none.
+_may_return = gate(_SAID)
+
+
+def stated(text: str, folded: str, now: Optional[datetime], zone: Optional[tzinfo]) -> Optional[Clock]:
+    """The clock time of a return that `text` states, of which `folded` is `sieve.fold`; None where it states none.
 
     `zone` is the machine's, for times without one of their own.
     """
+    if not _may_return(folded):
+        return None
     found: Optional[Clock] = None
-    for start in _starts(text):
+    for start in _starts(folded):
         moment = _read(text[start : start + 80], now, zone)
         if moment is None:
             continue
@@ -191,10 +197,11 @@ def _next(
     if now is None:
         return None
     today = now.astimezone(zone).date()
-    moments = [moment for day in _days(when, today) if (moment := _moment(day, at, zone))]
-    if any(timedelta(0) <= now - moment < _JUST for moment in moments):
-        return None
-    return min((moment for moment in moments if moment > now), default=None)
+    for day in _days(when, today):  # which follow each other, and so do the moments
+        moment = _moment(day, at, zone)
+        if moment is not None and moment > now - _JUST:
+            return moment if moment > now else None
+    return None
 
 
 def _days(when: _When, today: date) -> list[Optional[date]]:

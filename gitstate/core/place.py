@@ -7,6 +7,7 @@ from typing import NamedTuple, Optional
 
 from gitstate.core import offers, rules, unwrap, waits
 from gitstate.core.rules import Rule
+from gitstate.core.sieve import fold
 from gitstate.core.signal import Signal
 from gitstate.core.unwrap import Statement
 from gitstate.core.waits import Wait
@@ -29,10 +30,14 @@ OK = Finding("", rule="ok")
 
 def place(signal: Signal, statement: Statement, status: Optional[int]) -> Finding:
     """The category and kind of a statement; `status` is that of the reply, where there is one."""
-    wait = waits.find(statement.fields, statement.message, signal.now, signal.zone, _bucket(statement))
-    category, kind, rule = _category(signal, statement, status)
+    message = fold(statement.message)
+    said = offers.cause(f"{message}\n{fold(statement.hints)}" if statement.hints else message)
+    category, kind, rule = _category(signal, statement, status, message, said)
     if category == "quota":
-        kind, rule = _quota(signal, statement, kind, rule, wait)
+        wait = waits.find(
+            statement.fields, statement.message, signal.now, signal.zone, _bucket(statement, message)
+        )
+        kind, rule = _quota(signal, statement, kind, rule, wait, said)
         wait = Wait() if kind == "billing" else wait
     elif category in ("unknown", "timeout"):
         wait = waits.find_retry(statement.fields, statement.message, signal.now, signal.zone)
@@ -41,32 +46,40 @@ def place(signal: Signal, statement: Statement, status: Optional[int]) -> Findin
     return Finding(category, kind, rule, statement, wait)
 
 
-def _bucket(statement: Statement) -> str:
-    for name in ("tokens", "requests"):
-        if name in statement.types or re.search(rf"(?i)\b{name} per\b|on {name}\b", statement.message):
+_BUCKETS = {name: re.compile(rf"\b{name} per\b|on {name}\b") for name in ("tokens", "requests")}
+
+
+def _bucket(statement: Statement, message: str) -> str:
+    """Which of two limits was hit, by its type or by the `message` in lower case."""
+    for name, said in _BUCKETS.items():
+        if name in statement.types or (name in message and said.search(message)):
             return name
     return ""
 
 
-def _category(signal: Signal, statement: Statement, status: Optional[int]) -> tuple[str, str, str]:
-    """Structure first, then the error's own message, then the status, then what a vague type means."""
-    if offers.is_over(statement.message):
+def _category(
+    signal: Signal, statement: Statement, status: Optional[int], message: str, cause: str
+) -> tuple[str, str, str]:
+    """Structure first, then what the message gives as the cause, then the status, then what a vague type means."""
+    if offers.is_over(message):
         return "validation", "too_large", "words.over-the-limit"
-    tokens = [*statement.codes, *statement.types]
-    found = [rule for token in tokens if (rule := rules.first(rules.TOKENS, token))]
-    by_weakness = {weak: next((rule for rule in found if rule.weak == weak), None) for weak in _WEAK}
-    strong, family, vague, generic = by_weakness.values()
+    by_weakness: dict[str, Rule] = {}
+    for token in (*statement.codes, *statement.types):
+        rule = rules.of_token(token)
+        if rule is not None:
+            by_weakness.setdefault(rule.weak, rule)
+    strong, family, vague, generic = map(by_weakness.get, _WEAK)
     if strong is not None:
         return _named(strong)
     by_status = _by_status(status, statement)
-    said = _by_message(signal, statement, advice=family is None)
+    said = _by_message(signal, statement, message, cause[: unwrap.TEXT], advice=family is None)
     if said is not None and _outweighs(said, family, by_status):
         return _named(said)
     if by_status and by_status[2] == "status.402" and not family and (vague or said is rules.QUOTA_WORD):
         return by_status  # that a quota is exceeded is said of every limit; that payment is required is not
-    for rule in (family, vague, said if said is rules.QUOTA_WORD else None):
-        if rule is not None:
-            return _named(rule)
+    for weak in (family, vague, said if said is rules.QUOTA_WORD else None):
+        if weak is not None:
+            return _named(weak)
     if by_status:
         return by_status
     number = status or statement.status
@@ -103,26 +116,35 @@ def _by_status(status: Optional[int], statement: Statement) -> Optional[tuple[st
     return None
 
 
-def _by_message(signal: Signal, statement: Statement, advice: bool) -> Optional[Rule]:
-    """What the message says, without its offers. `advice`: whether a word on billing may be taken for the cause."""
-    said = offers.cause(f"{statement.message}\n{statement.hints}")[: unwrap.TEXT]
+def _by_message(
+    signal: Signal, statement: Statement, message: str, said: str, advice: bool
+) -> Optional[Rule]:
+    """What a message says without its offers. `advice`: whether a word on billing may be taken for the cause."""
     rule = rules.first(rules.MESSAGES, said)
     if rule is not None:
         return rule
+    if not rules.QUOTA_WORD.pattern.search(said):
+        return rules.first(_BEHIND, said)
     google = statement.google or re.search(r"gemini|google|vertex", signal.provider or _tool(signal))
-    is_quota = rules.QUOTA_WORD.pattern.search(said)
-    if advice and not google and is_quota and rules.BILLING_ADVICE.pattern.search(statement.message):
+    if advice and not google and rules.BILLING_ADVICE.pattern.search(message):
         return rules.BILLING_ADVICE
-    return rules.first((rules.QUOTA_WORD, *rules.OTHERS, rules.CONNECTION), said)
+    return rules.QUOTA_WORD
+
+
+_BEHIND = (*rules.OTHERS, rules.CONNECTION)
+
+
+_WINDOW_TOKEN = next(rule for rule in rules.TOKENS if rule.id == "token.window")
 
 
 def _tool(signal: Signal) -> str:
     return signal.cli.tool.lower() if signal.cli else ""
 
 
-def _quota(signal: Signal, statement: Statement, kind: str, rule: str, wait: Wait) -> tuple[str, str]:
+def _quota(
+    signal: Signal, statement: Statement, kind: str, rule: str, wait: Wait, said: str
+) -> tuple[str, str]:
     """Which quota: of several limits that are named, the longest period decides."""
-    said = offers.cause(f"{statement.message}\n{statement.hints}")
     tokens = " ".join((*statement.codes, *statement.types, unwrap.words(statement.hints)))
     if rules.ZERO.pattern.search(said):
         return "billing", rules.ZERO.id
@@ -137,9 +159,7 @@ def _quota(signal: Signal, statement: Statement, kind: str, rule: str, wait: Wai
     if kind != "throttle":
         return kind, rule
     limits = waits.exhausted_names(statement.fields, signal.now)
-    named = next(rule for rule in rules.TOKENS if rule.id == "token.window")
-    is_long = rules.WINDOW.pattern.search(said) or rules.PERIOD.search(said)
-    if is_long or named.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
+    if rules.LONG.search(said) or _WINDOW_TOKEN.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
         return "window", "quota.named-period"
     if wait.length(signal.now) >= _HOUR:
         return "window", "quota.long-wait"

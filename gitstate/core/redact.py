@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from gitstate.core.sieve import Sieve, fold, gate
+
 _GONE = "[redacted]"
 
 # Shapes by which providers and tools mark what is secret; a name that says so, followed by a value.
@@ -22,24 +24,37 @@ _SHAPES = re.compile(
     """,
     re.VERBOSE,
 )
+_NAME = r"""(?:api[_-]?key|secret|token|passw(?:or)?d|authorization|credential)s?["']?\s*[:=]"""
 _NAMED = re.compile(
-    r"""(?ix)
-    \b((?:[\w-]*(?:api[_-]?key|secret|token|passw(?:or)?d|authorization|credential)s?)["']?\s*[:=]\s*
+    rf"""(?ix)
+    \b([\w-]*{_NAME}\s*
     (?:(?:bearer|basic|token)\s+)?["']?)
-    ([^\s"',;}]{6,})
+    ([^\s"',;}}]{{6,}})
     """
 )
+_NAME_ALONE = Sieve(_NAME)
 _BEARER = re.compile(r"(?i)\b(bearer|basic)\s+[\w.~+/=-]{8,}")
+_may_have_shape, _may_bear = gate(_SHAPES), gate(_BEARER)
+_LEAST = 7  # characters in which one of these can be found
 _SHORTEST = 8  # characters of a value from the environment: shorter ones would redact half of any text
 
 
 def redact(text: str, secrets: Iterable[str] = ()) -> str:
     """`text` without what looks like a key, token or password, and without any of `secrets`."""
-    for secret in sorted({secret for secret in secrets if len(secret) >= _SHORTEST}, key=len, reverse=True):
-        text = text.replace(secret, _GONE)
-    text = _SHAPES.sub(_GONE, text)
-    text = _BEARER.sub(rf"\1 {_GONE}", text)
-    return _NAMED.sub(rf"\1{_GONE}", text)
+    if len(text) < _LEAST:
+        return text
+    if secrets:
+        secrets = {secret for secret in secrets if len(secret) >= _SHORTEST}
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = text.replace(secret, _GONE)
+    if _may_have_shape(text):
+        text = _SHAPES.sub(_GONE, text)
+    folded = fold(text)
+    if _may_bear(folded):
+        text = _BEARER.sub(rf"\1 {_GONE}", text)
+    if _NAME_ALONE.search(folded):
+        text = _NAMED.sub(rf"\1{_GONE}", text)
+    return text
 
 
 def is_secret_name(name: str) -> bool:

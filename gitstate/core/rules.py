@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, Optional
+
+from gitstate.core.sieve import Sieve
 
 
 class Rule(NamedTuple):
@@ -20,14 +23,14 @@ class Rule(NamedTuple):
     """
 
     id: str
-    pattern: re.Pattern[str]
+    pattern: Sieve
     category: str
     kind: str = ""
     weak: str = ""
 
 
 def _token(id: str, category: str, kind: str, *patterns: str, weak: str = "") -> Rule:
-    return Rule(f"token.{id}", re.compile("|".join(patterns)), category, kind, weak)
+    return Rule(f"token.{id}", Sieve(*patterns), category, kind, weak)
 
 
 TOKENS: tuple[Rule, ...] = (
@@ -129,7 +132,7 @@ TOKENS: tuple[Rule, ...] = (
 
 
 def _ending(id: str, category: str, kind: str, *patterns: str) -> Rule:
-    return Rule(f"ending.{id}", re.compile("|".join(patterns)), category, kind)
+    return Rule(f"ending.{id}", Sieve(*patterns), category, kind)
 
 
 # Why a provider says that it ended; anything else is a stop.
@@ -152,8 +155,8 @@ ENDINGS: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def _said(id: str, category: str, kind: str, *patterns: str) -> Rule:
-    return Rule(f"words.{id}", re.compile("|".join(patterns), re.IGNORECASE), category, kind)
+def _said(id: str, category: str, kind: str, *patterns: str | tuple[str, ...]) -> Rule:
+    return Rule(f"words.{id}", Sieve(*patterns), category, kind)
 
 
 _LIMIT = r"(?:limits?|quotas?|cap|allowance|allocation)"
@@ -162,25 +165,28 @@ _THING = r"(?:prompt|response|content|input|output|request|image|message)s?"
 _LONG = r"(?:h|hr|hours?|days?|weeks?|months?|year)(?![a-z])"
 
 # Periods of an hour or longer, and limits that are always counted over one.
-PERIOD = re.compile(
-    "|".join((
-        r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b", r"\btoday\b",
-        rf"(?:\bper|_per|/|\beach|\bevery|\bthis|\bfor the|\bby)[ _-]?(?:\d+[ -]?)?{_LONG}",
-        r"per(?:day|hour|week|month)", r"billing (?:cycle|period)", r"per \d{4,}\s?s(?:ec|econds)?\b",
-        r"last (?:24 hours|\d+ hours|day|week|month)",
-        r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?"
-        r"(?:limit|quota|window|cap)",
-    )),
-    re.IGNORECASE,
+_PERIODS = (
+    r"\b(?:hourly|daily|weekly|monthly|yearly|annual)\b", r"\b(?:rpd|tpd|rph|tph|rpw|tpw)\b", r"\btoday\b",
+    *(
+        rf"{before}[ _-]?(?:\d+[ -]?)?{_LONG}"
+        for before in (r"\bper", r"_per", r"/", r"\beach", r"\bevery", r"\bthis", r"\bfor the", r"\bby")
+    ),
+    r"per(?:day|hour|week|month)", r"billing (?:cycle|period)", r"per \d{4,}\s?s(?:ec|econds)?\b",
+    r"last (?:24 hours|\d+ hours|day|week|month)",
+    r"\b(?:\d+|five|seven|one|twenty-four)[ -]?(?:h|hr|hour|d|day|week|month)s?[ _-](?:\w+ )?"
+    r"(?:limit|quota|window|cap)",
 )  # fmt: skip
 _LIMITED = r"limit|quota|exceed|reach|exhaust|allow|allocat|\bused\b|too many|throttl|remaining|\bhit\b|\bcap\b|out of"
-WINDOW = _said(
-    "window", "quota", "window",
+_USAGE = (
     r"usage[ -](?:limits?|cap|quota)", rf"session (?:usage )?{_LIMIT}", rf"plan(?:'s)? {_LIMIT}",
     rf"premium requests?\b[^.\n]{{0,30}}(?:{_LIMIT}|{_GONE})",
     rf"you(?:'ve| have) (?:hit|reached|exceeded) your {_LIMIT}\b",
-    # A period, where a limit is spoken of; anchored, so that the text is read once.
-    rf"\A(?=[\s\S]*?(?:{_LIMITED}))[\s\S]*?(?:{PERIOD.pattern})",
+)  # fmt: skip
+LONG = Sieve(*_USAGE, *_PERIODS)
+WINDOW = _said(
+    "window", "quota", "window",
+    *_USAGE,
+    *((period, _LIMITED) for period in _PERIODS),  # a period, where a limit is spoken of
 )  # fmt: skip
 ZERO = _said(
     "zero", "quota", "billing",
@@ -287,7 +293,7 @@ OTHERS: tuple[Rule, ...] = (
         r"|provided)|required"
         r"|incorrect|revoked|environment)",
         r"unauthori[sz]ed", r"unauthenticated", r"authenticat\w* (?:failed|failure|error|(?:is )?required)",
-        r"_API_KEY\b",
+        r"_api_key\b",
         r"failed to authenticate", r"could not (?:be )?authenticate", r"not authenticated", r"not logged in",
         r"(?:please )?(?:run|use|try) [^.\n]{0,20}?/?log ?in\b", r"log ?in (?:again|required|first|to continue)",
         r"please (?:sign|log) ?in", r"sign in (?:again|to)", r"session (?:has )?expired", r"unregistered callers",
@@ -382,6 +388,15 @@ SHORT_PERIOD = re.compile(
 )
 
 
+@lru_cache(1024)
+def of_token(token: str) -> Optional[Rule]:
+    """The rule of TOKENS for a code, type or reason in the form of `unwrap.words`."""
+    return first(TOKENS, token)
+
+
 def first(rules: Iterable[Rule], text: str) -> Optional[Rule]:
-    """The first of `rules` whose pattern is found in `text`."""
-    return next((rule for rule in rules if rule.pattern.search(text)), None)
+    """The first of `rules` whose pattern is found in `text`, which is in lower case (see `sieve.fold`)."""
+    for rule in rules:
+        if rule.pattern.search(text):
+            return rule
+    return None

@@ -12,6 +12,7 @@ import re
 from typing import NamedTuple, Optional
 
 from gitstate.core import offers, rules
+from gitstate.core.sieve import fold, gate
 
 HEAD, TAIL = 65_536, 16_384  # characters of a text that are looked at, from its start and its end
 _STRONG, _SOFT = 1500, 400  # characters of the longest notice that opens like an error, and like a sentence
@@ -19,6 +20,7 @@ _STRONG, _SOFT = 1500, 400  # characters of the longest notice that opens like a
 _ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|\x9b[0-?]*[@-~]"
 )
+_may_have_escapes = gate(_ESCAPES)
 _INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u2060\ufeff]")
 _THOUGHTS = re.compile(
     r"<(think|thinking|thought|reasoning|scratchpad)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE
@@ -51,19 +53,20 @@ _ERROR_OPENS = re.compile(
     )"""
 )
 _STAMP = re.compile(r"^\W{0,2}\d{4}-\d\d-\d\d[T ]?[\d:.,]{0,20}(?:Z|[+-]\d\d:?\d\d)?\]?\s*")
+# The next three are in lower case, see `sieve.fold`.
 _PERSON = re.compile(
-    r"(?i)\b(?:you|your|you're|you've|please|try again|resets?|upgrade|log ?in|sign in|retry|add \d+ credits)\b"
+    r"\b(?:you|your|you're|you've|please|try again|resets?|upgrade|log ?in|sign in|retry|add \d+ credits)\b"
     r"|\|\d{10}"
 )
 _STATE = re.compile(
-    r"(?i)\b(?:reached|exceeded|hit|exhausted|too low|too long|too large|too many requests|insufficient|invalid|expired"
+    r"\b(?:reached|exceeded|hit|exhausted|too low|too long|too large|too many requests|insufficient|invalid|expired"
     r"|overloaded"
     r"|unavailable"
     r"|busy|failed|required|denied|unauthorized|timed out|depleted|at capacity|over capacity|used up|not logged in"
     r"|no capacity|rejected|limited|out of credits|declined|suspended)\b"
 )
 _EXPLAINS = re.compile(
-    r"""(?ix) \? | \b(?:is|are|was|were) \s (?:the|a|an|what|how|why|when|one\ of) \b
+    r"""(?x) \? | \b(?:is|are|was|were) \s (?:the|a|an|what|how|why|when|one\ of) \b
     | \b(?:means?|refers?|describes?|explains?|explained|tells?|indicates?
       |signals?|stands\ for|happens|occurs|appears)\b
     | \bhow\b | \bwhy\b | \bwhat\b | \bwhen \s (?:a|an|the|you|it|your) \b
@@ -91,11 +94,15 @@ _OTHER_TRACES = re.compile(
     r"|^[ \t]+at [^\n]{1,300}:\d+:\d+\)?$"
     r"|^[ \t]+at [\w.$]{1,200}\(\w{1,100}\.java:\d+\)$|^node:internal/"
 )
+_may_name_side_server, _may_have_trace = gate(_SIDE_SERVER), gate(_OTHER_TRACES)
 
 
 def plain(text: str) -> str:
     """A text without colour codes and invisible signs."""
-    return _INVISIBLE.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n")).replace("\r", "\n"))
+    text = text.replace("\r\n", "\n")
+    if _may_have_escapes(text):
+        text = _ESCAPES.sub("", text)
+    return _INVISIBLE.sub("", text.replace("\r", "\n"))
 
 
 def is_empty(text: str) -> bool:
@@ -129,7 +136,7 @@ def answer(text: str) -> str:
 
 def is_explained(sentence: str) -> bool:
     """Whether a sentence tells of something rather than announces it: a definition, a title, a question."""
-    return bool(_EXPLAINS.search(sentence[:300]))
+    return bool(_EXPLAINS.search(fold(sentence[:300])))
 
 
 def opens_as_error(line: str) -> bool:
@@ -160,7 +167,9 @@ def notice(text: str) -> Optional[str]:
         return None
     # Behind a notice may stand advice, and no beginning of an article.
     rest = [
-        line for line in lines[1:] if not _PERSON.search(line) and (len(line) >= 60 or is_explained(line))
+        line
+        for line in lines[1:]
+        if not _PERSON.search(fold(line)) and (len(line) >= 60 or is_explained(line))
     ]
     return text if not rest else None
 
@@ -171,7 +180,7 @@ def only_words(text: str) -> Optional[str]:
     lines = [line for line in text.splitlines() if line.strip()]
     if len(text) > _SOFT or not 0 < len(lines) <= 3 or is_explained(lines[0]):
         return None
-    return text if _PERSON.search(text) or (len(lines) == 1 and len(text.split()) <= 9) else None
+    return text if _PERSON.search(fold(text)) or (len(lines) == 1 and len(text.split()) <= 9) else None
 
 
 def _announces(line: str) -> bool:
@@ -183,11 +192,11 @@ def _announces(line: str) -> bool:
     sentence = re.split(r"(?<=[.!])\s|\s[·∙•|]\s", line, maxsplit=1)[0]
     if " " not in line or len(sentence) > 220 or is_explained(sentence):
         return False
-    said = offers.cause(sentence)
-    match = next((m for rule in rules.ANNOUNCED if (m := rule.pattern.search(said))), None)
-    if match is None or match.start() > 45:
+    said = offers.cause(fold(sentence))
+    rule = rules.first(rules.ANNOUNCED, said)
+    if rule is None or rule.pattern.start(said) > 45:
         return False
-    if _PERSON.search(line):
+    if _PERSON.search(fold(line)):
         return not re.search(r":\s+[a-z]\w*\s+\w+\s+\w+", sentence) or bool(
             re.search(r":\s+(?:please|try)", sentence)
         )
@@ -227,8 +236,9 @@ def last_words(stderr: str) -> Spoken:
     if whole:
         return Spoken(whole, opened=True)
     lines = [line for line in text.splitlines() if line.strip() and not _RETRY.match(line[:300])]
-    lines = [line for line in lines if not _SIDE_SERVER.search(line[:300])]
-    trace = bool(_OTHER_TRACES.search(text))
+    if _may_name_side_server(fold(text)):
+        lines = [line for line in lines if not _SIDE_SERVER.search(line[:300])]
+    trace = _may_have_trace(text) and bool(_OTHER_TRACES.search(text))
     told = [line for line in lines if not _ASIDE.match(line[:300])] or [
         line for line in lines if not line.startswith(" ")
     ]

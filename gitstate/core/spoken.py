@@ -8,6 +8,7 @@ from typing import Optional
 
 from gitstate.core import rules, speech, unwrap
 from gitstate.core.place import Finding, place
+from gitstate.core.sieve import fold
 from gitstate.core.signal import Cli, Signal
 from gitstate.core.unwrap import Statement
 
@@ -39,7 +40,7 @@ def from_words(signal: Signal, spoken: speech.Spoken, cli: Optional[Cli]) -> Opt
     if not text.strip():
         return None
     statement = unwrap.of_text(text)
-    if cli is not None and by_signal(cli) and rules.CRASH.pattern.search(text):
+    if cli is not None and by_signal(cli) and rules.CRASH.pattern.search(fold(text)):
         return Finding("phase_error", "crash", rules.CRASH.id, statement)
     if spoken.traceback and not _is_providers(statement, text):
         return Finding("phase_error", "crash", "words.traceback", statement)
@@ -53,8 +54,8 @@ def from_words(signal: Signal, spoken: speech.Spoken, cli: Optional[Cli]) -> Opt
     if (
         found.category == "unknown"
         and not statement.structured
-        and rules.CRASH.pattern.search(text)
-        and not rules.CONNECTION.pattern.search(text)
+        and rules.CRASH.pattern.search(fold(text))
+        and not rules.CONNECTION.pattern.search(fold(text))
     ):
         return Finding("phase_error", "crash", rules.CRASH.id, statement)
     return found
@@ -69,6 +70,6 @@ def _is_providers(statement: Statement, text: str) -> bool:
     if _BUILTIN.match(text.lstrip()):
         return False
     names = [name for name in statement.types if name]
-    return any(rules.first(rules.TOKENS, name) for name in names) or bool(
-        rules.CONNECTION.pattern.search(text.splitlines()[0])
+    return any(rules.of_token(name) for name in names) or bool(
+        rules.CONNECTION.pattern.search(fold(text.splitlines()[0]))
     )

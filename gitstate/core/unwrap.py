@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import NamedTuple, Optional
 
 from gitstate.core import waits
+from gitstate.core.sieve import fold, gate
 
 
 def names(text: str) -> frozenset[str]:
@@ -76,8 +78,12 @@ class Statement(NamedTuple):
 
 def words(token: str) -> str:
     """A code or a name in the one form that rules match: lower case, words joined by '_'."""
-    token = token.partition("#")[2] or token
-    token = re.sub(r":https?:.*", "", token[:200])
+    return _words((token.partition("#")[2] or token)[:200])
+
+
+@lru_cache(4096)  # names come again and again
+def _words(token: str) -> str:
+    token = re.sub(r":https?:.*", "", token)
     token = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", token)
     return re.sub(r"[^A-Za-z0-9]+", "_", token).strip("_").lower()
 
@@ -96,7 +102,9 @@ def of_text(text: str) -> Statement:
     inner = [of_object(value) for value, _, _ in spans]
     said = Statement(
         codes=tuple(words(match[1]) for match in _islice(_CODED, text)),
-        types=tuple(words(match[0].split(" ")[0]) for match in _islice(_CLASSES, text)),
+        types=tuple(words(match[0].split(" ")[0]) for match in _islice(_CLASSES, text))
+        if _may_have_class(text)
+        else (),
         status=status_in(text),
         message=text,
         google=bool(re.search(r"googleapis|ai\.google\.dev|google\.rpc|RESOURCE_EXHAUSTED", text)),
@@ -220,14 +228,15 @@ _PHRASES = (
     r"|gateway time-?out|payment required|bad request|internal server error|request time-?out|overloaded"
     r"|payload too large|request entity too large|unprocessable|client error|server error|site is overloaded"
 )
-_STATUS_SAID = re.compile(
-    rf"""(?ix)
+_ERROR_STATUS = re.compile(r"[45]\d\d")
+_STATUS_SAID = re.compile(  # in lower case, see `sieve.fold`
+    rf"""(?x)
     \b(?: error \s code | status (?: [ _-]? code )? | http (?: / \d (?: \.\d )? )? | api \s error | error | code
-    | returned \s error | failed \s with ) ["']? [\s:=(\[#-]{{0,4}} (?: http \s )? ([45]\d\d) \b
+    | returned \s error | failed \s with ) ["']? [\s:=(\[#-]{{0,4}} (?: http \s )? ({_ERROR_STATUS.pattern}) \b
       (?! [.,]?\d | \s?(?:tokens?|characters|ms|s)\b )
-    | \( ([45]\d\d) \)
-    | \b ([45]\d\d) [\s:,-]{{1,3}} (?: {_PHRASES} )
-    | (?: ^ | :\s ) \s* ([45]\d\d) \s (?= [A-Z][A-Z_]{{3,}} \b )
+    | \( ({_ERROR_STATUS.pattern}) \)
+    | \b ({_ERROR_STATUS.pattern}) [\s:,-]{{1,3}} (?: {_PHRASES} )
+    | (?: ^ | :\s ) \s* ({_ERROR_STATUS.pattern}) \s (?= [a-z][a-z_]{{3,}} \b )
     """,
     re.MULTILINE,
 )
@@ -241,12 +250,16 @@ _CLASSES = re.compile(
     r"""|\b(?:RESOURCE_EXHAUSTED|UNAVAILABLE|DEADLINE_EXCEEDED|PERMISSION_DENIED|UNAUTHENTICATED)\b""",
     re.MULTILINE,
 )
+_may_have_class = gate(_CLASSES)
 
 
 def status_in(text: str) -> Optional[int]:
     """The HTTP status that words name as one; the last, where there are several."""
     found = None
-    for match in _islice(_STATUS_SAID, text[:TEXT]):
+    text = text[:TEXT]
+    if not _ERROR_STATUS.search(text):
+        return None
+    for match in _islice(_STATUS_SAID, fold(text)):
         found = int(next(group for group in match.groups() if group))
     return found
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from typing import NamedTuple, Optional
 
 from gitstate.core import clock
+from gitstate.core.sieve import fold, gate
 from gitstate.core.signal import iso
 
 _MOST = 366 * 86_400.0  # seconds; whatever is beyond is no wait but a mistake
@@ -36,8 +38,9 @@ _DURATION = re.compile(rf"{_PIECE}(?:(?:\s*,?\s*(?:and\s+)?){_PIECE}){{0,5}}", r
 _CLOCKED = re.compile(r"(?:(\d+)\.)?(\d{1,2}):(\d\d):(\d\d)(?:\.\d+)?(?![\d:])")
 _ISO_DURATION = re.compile(r"P(?:(\d+)D)?T?(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?", re.IGNORECASE)
 _ONE = re.compile(r"(?:an?|one)\s(second|minute|hour|day|week)(?![a-z])", re.IGNORECASE)
+# In lower case, as the next but one; see `sieve.fold`.
 _SAID = re.compile(
-    r"""(?ix) \b(?: try \s (?:it \s )? again | retry(?:[ -]after)? | resets? | resetting | available | wait(?:ing)?
+    r"""(?x) \b(?: try \s (?:it \s )? again | retry(?:[ -]after)? | resets? | resetting | available | wait(?:ing)?
     | replenish\w* | renew\w* | refresh\w* | resum\w+ | restor\w+ | lift\w* | unblock\w* | unlock\w* | again | back
     | regain\w* | cool(?:ing)? [ -]?down | come \s back | retry_after | reset_after | expires? ) \b
     (?! \s+ every) [^\n!?;]{0,40}? (?= (?<![\d.,:]) \d | \b(?:an?|one)\s(?:second|minute|hour|day|week) )"""
@@ -45,7 +48,8 @@ _SAID = re.compile(
 _TOOLS_OWN = re.compile(
     r"(?i)\b(?:retrying|reconnecting|will retry|sleeping|backing off|waiting)\b[^\n]{0,40}?\d+(?:\.\d+)?\s*\w+[^\n]*"
 )
-_EPOCH_SAID = re.compile(r"(?i)(?:\||reset[s_]?(?:[ _]at)?\W{1,4}|until\s)(\d{10}|\d{13})(?!\d)")
+_EPOCH_SAID = re.compile(r"(?:\||reset[s_]?(?:[ _]at)?\W{1,4}|until\s)(\d{10}|\d{13})(?!\d)")
+_may_last, _may_be_tools_own, _may_be_epoch = gate(_SAID), gate(_TOOLS_OWN), gate(_EPOCH_SAID)
 
 
 class Wait(NamedTuple):
@@ -68,7 +72,12 @@ class Wait(NamedTuple):
 
 def name_of(field: str) -> str:
     """A field's or header's name in the one form in which names are compared."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", field[:80])
+    return _name_of(field[:80])
+
+
+@lru_cache(4096)  # names come again and again
+def _name_of(field: str) -> str:
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", field)
     return re.sub(r"[_\s]+", "-", split).lower().removeprefix("x-")
 
 
@@ -84,7 +93,7 @@ def find(
 
     `bucket` names the limit that was hit (tokens, requests), if that is known.
     """
-    wait = _named(fields, _ORDER, now) or _reset(_spread(fields), now, bucket)
+    wait = _named(fields, len(_ORDER), now) or _reset(_spread(fields), now, bucket)
     return wait or said(text, now, zone)
 
 
@@ -92,19 +101,27 @@ def find_retry(
     fields: Mapping[str, object], text: str, now: Optional[datetime], zone: Optional[tzinfo]
 ) -> Wait:
     """The wait that was stated for a failure that is no limit: what tells of limits does not tell of it."""
-    return _named(fields, _ORDER[:3], now) or said(text, now, zone)
+    return _named(fields, 3, now) or said(text, now, zone)
 
 
-def _named(
-    fields: Mapping[str, object], order: Iterable[tuple[str, re.Pattern[str], float]], now: Optional[datetime]
-) -> Wait:
-    for source, pattern, unit in order:
-        for name in sorted(fields):
-            if pattern.fullmatch(name):
-                wait = _field(fields[name], unit, now, source)
-                if wait:
-                    return wait
+def _named(fields: Mapping[str, object], places: int, now: Optional[datetime]) -> Wait:
+    """The first usable wait in fields whose names stand among the first `places` of _ORDER."""
+    named = [(place, name) for name in fields if (place := _place_in_order(name)) is not None]
+    for place, name in sorted(named):
+        source, _, unit = _ORDER[place]
+        if place < places:
+            wait = _field(fields[name], unit, now, source)
+            if wait:
+                return wait
     return Wait()
+
+
+@lru_cache(4096)
+def _place_in_order(name: str) -> Optional[int]:
+    """How early the field of this name counts; None where it states no wait by its name alone."""
+    if not is_wait(name):
+        return None
+    return next((place for place, (_, form, _) in enumerate(_ORDER) if form.fullmatch(name)), None)
 
 
 def _spread(fields: Mapping[str, object]) -> Mapping[str, object]:
@@ -122,13 +139,17 @@ def _spread(fields: Mapping[str, object]) -> Mapping[str, object]:
 
 def said(text: str, now: Optional[datetime], zone: Optional[tzinfo]) -> Wait:
     """The wait that words state. What a tool says of its own retries is not a provider's statement."""
-    text = _TOOLS_OWN.sub(" ", text)
-    durations = [seconds for seconds in map(_usable, _durations(text)) if seconds is not None]
+    folded = fold(text)
+    if _may_be_tools_own(folded):
+        text = _TOOLS_OWN.sub(" ", text)
+        folded = fold(text)
+    durations = [seconds for each in _durations(folded) if (seconds := _usable(each)) is not None]
     longest = Wait(max(durations), source="text") if durations else Wait()
-    at = clock.stated(text, now, zone)
-    epochs = [epoch for match in _EPOCH_SAID.finditer(text) if (epoch := _epoch(float(match[1]), now))]
-    if epochs:
-        return Wait(until=max(epochs), source="text", clock=True)
+    at = clock.stated(text, folded, now, zone)
+    if _may_be_epoch(folded):
+        epochs = [epoch for match in _EPOCH_SAID.finditer(folded) if (epoch := _epoch(float(match[1]), now))]
+        if epochs:
+            return Wait(until=max(epochs), source="text", clock=True)
     if at is None:
         return longest
     if at.until is None:
@@ -164,7 +185,9 @@ def _in_seconds(number: str, unit: str) -> float:
     return float(number.replace(",", ".")) * _UNITS[known]
 
 
-def _durations(text: str) -> Iterable[Optional[float]]:
+def _durations(text: str) -> Iterator[Optional[float]]:
+    if not _may_last(text):
+        return
     for number, match in enumerate(_SAID.finditer(text)):
         if number == 20:
             return
@@ -245,7 +268,7 @@ class _Bucket(NamedTuple):
 def _buckets(fields: Mapping[str, object], now: Optional[datetime]) -> list[_Bucket]:
     found = []
     for name in sorted(fields):
-        match = _RESET.search(name)
+        match = _RESET.search(name) if "reset" in name else None
         if (
             not match
             or "overage" in name
