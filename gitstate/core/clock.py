@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from typing import NamedTuple, Optional
 
-from gitstate.core.sieve import gate
+from gitstate.core.sieve import fold, gate
 from gitstate.core.signal import iso, offset, zone_named
 
 _JUST = timedelta(hours=1)  # a time that passed less than this ago has just been reached
@@ -179,10 +179,10 @@ def _when(match: Optional[re.Match[str]]) -> _When:
     for number in ("1", "2"):
         if match[f"month{number}"]:
             said = match[f"year{number}"]
-            month = _MONTHS.index(match[f"month{number}"].lower()) + 1
+            month = _MONTHS.index(fold(match[f"month{number}"])) + 1
             return _When(int(said) if said else None, month, int(match[f"day{number}"]))
     if match["weekday"]:
-        return _When(weekday=_DAYS.index(match["weekday"].lower()))
+        return _When(weekday=_DAYS.index(fold(match["weekday"])))
     return _When(ahead=0 if match["relative"].lower() == "today" else 1)
 
 

@@ -161,7 +161,7 @@ def said(text: str, now: Optional[datetime], zone: Optional[tzinfo]) -> Wait:
 
 def seconds_of(text: str) -> Optional[float]:
     """Seconds of a written duration: 6m0s, 900ms, 5.03:23:11, PT30S, "3 hours 42 minutes"; None if it is none."""
-    text = text.strip().lstrip("~≈ ")
+    text = fold(text.strip().lstrip("~≈ "))
     clocked = _CLOCKED.match(text)
     if clocked:
         days, hours, minutes, seconds = (int(part or 0) for part in clocked.groups())
@@ -180,7 +180,6 @@ def seconds_of(text: str) -> Optional[float]:
 
 
 def _in_seconds(number: str, unit: str) -> float:
-    unit = unit.lower()
     known = "ms" if unit.startswith(("ms", "mil")) else unit[0]
     return float(number.replace(",", ".")) * _UNITS[known]
 

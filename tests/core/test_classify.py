@@ -227,6 +227,16 @@ def test_deeply_nested_json_is_no_trouble() -> None:
     assert verdict({"http": {"status": 429, "headers": {}, "body": body}}).kind == "throttle"
 
 
+@pytest.mark.parametrize(
+    "when", ["in 10\u017f", "at \u017fep 3, 4pm", "on fr\u0131 at 3pm", "on mon\u017fday"]
+)
+def test_letters_that_only_count_as_others_are_no_trouble(when: str) -> None:
+    said = f"Error: Rate limit reached. Try again {when}"
+    data = {"cli": {"exit": 1, "stderr": said}, "now": "2026-03-10T09:15:00+00:00"}
+    assert verdict(data).category == "quota"
+    assert verdict({"http": {"status": 429, "headers": {"retry-after": when[3:]}}}).category == "quota"
+
+
 SECRETS = [
     "sk-" + "ant-" + LETTERS,
     "gh" + "p_" + LETTERS,
