@@ -18,6 +18,7 @@ from measure import Do, cost, environment, from_small_process, in_memory, median
 from repos import GITSTATE, Shelf, copy, forget, git, item, output, slugs
 
 _GROUP = 50  # works that are recorded at once
+_SIGNALS = 20_000  # to be judged in a second
 
 
 class Outcome(NamedTuple):
@@ -240,6 +241,22 @@ def _spread(seconds: Sequence[float]) -> str:
     return f"{low * 1000:,.0f}-{high * 1000:,.0f} ms"
 
 
+def classify(bench: Bench) -> Iterator[Outcome]:
+    """Captured signals that one core judges in a second, beside reading the lines that they stand in."""
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "classifying.py")
+    found = json.loads(output_of((sys.executable, script, str(bench.repeat * 2))))
+    ours, floor = (1 / statistics.median(found[name]) for name in ("ours", "floor"))
+    yield Outcome(
+        "classify: signals a second",
+        "json.loads of the same lines",
+        f"{ours:,.0f}",
+        f"{floor:,.0f}",
+        f"{ours:,.0f}",
+        f">= {_SIGNALS:,}",
+        ours >= _SIGNALS,
+    )
+
+
 def fetch(bench: Bench) -> Iterator[Outcome]:
     """`run` on a fresh clone where everything is done: what it takes beside fetching and looking."""
     origin = bench.shelf.scratch("origin.git")
@@ -299,6 +316,7 @@ ROWS = {
     "dvc": dvc,
     "run": run,
     "record": record,
+    "classify": classify,
     "fetch": fetch,
     "memory": memory,
 }
