@@ -5,14 +5,17 @@ They are read from the pattern itself, so that no rule is forgotten when it chan
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-# The parser of `re` itself, which has moved once.
-_parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
+# The parser of `re` itself, which has moved once. Where it has gone altogether every pattern is tried.
+_parser: Any = None
+with contextlib.suppress(ImportError):
+    _parser = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
 _MOST = 8  # words that are spelled out
 _RARE = 5  # characters from which on a longer word is no rarer in practice
 _COMMON = frozenset(
@@ -101,6 +104,8 @@ def needs(pattern: str, flags: int = 0) -> frozenset[str]:
 
     Empty where nothing can be said.
     """
+    if _parser is None:
+        return frozenset()
     parsed = _parser.parse(pattern, flags)
     return _of_sequence(parsed, bool(parsed.state.flags & re.IGNORECASE))
 
