@@ -99,7 +99,10 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
             if result.hit is None:
                 break
             where.append(stage.words(result.hit))
-            crashes.append(invariants.look(stage.world))
+            try:
+                crashes.append(invariants.look(stage.world))
+            except RuntimeError as error:  # what git itself cannot read is found, whatever comes after it
+                return Outcome(point, " then ".join(where), [*bad, f"right after it: {error}"], True)
             bad += [f"right after it: {line}" for line in invariants.after_crash(stage.world)]
             if result.code == 1:
                 # The paid command was what died: its work failed, and is to be done again because somebody says so.

@@ -116,7 +116,7 @@ def test_a_command_line_that_is_too_long_is_called_that(tmp_path: Path, run: obj
     items = [{"slug": "one", "text": "x" * 3_000_000}]
     world = World(tmp_path, stages={"article": {**ARTICLE, "run": run}}, items=items)
     done = world.a.run(code=1)
-    assert "phase_error/command_too_long" in done.err
+    assert "planning_error: The command line is too long" in done.err
     assert "standard input" in done.err
 
 
