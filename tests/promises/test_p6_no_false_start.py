@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.world import LOG, RECEIPTS, Clone, Done, World, until
+from tests.support.world import FAIL_AT_ONCE, LOG, RECEIPTS, Clone, Done, World, until
 
 BOTH_DONE = {"one/article": "done exact", "two/article": "done exact"}
 
@@ -121,7 +121,7 @@ def test_p6_a_missing_note_blob_stops_everything(finished: World) -> None:
 
 
 def test_p6_a_corrupt_log_stops_the_run_and_the_way_out_works(tmp_path: Path) -> None:
-    world = World(tmp_path, items=["one"])
+    world = World(tmp_path, items=["one"], policy=FAIL_AT_ONCE)
     world.tell(answer="")
     world.a.run(code=1)
     rewrite_notes(world.a, torn, LOG)
