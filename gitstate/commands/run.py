@@ -73,12 +73,12 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
     if options.redo and not options.selection and not options.plan:
         raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
     clock = clock or Clock()
-    account = Account(_budget(options.budget))
+    spending = Spending(_budget(options.budget))
     while True:
         with locked(config, options.lock_timeout) as clone:
             stop = Stop()
             with stop, _telling(clone):
-                ended = _run(clone, options, target(clone, options.branch), stop, account, clock)
+                ended = _run(clone, options, target(clone, options.branch), stop, spending, clock)
             repository = clone.repository
         # Many small objects are what a run leaves. Without the lock: git's clean-up may go on behind our back.
         Git(repository.root).run("gc", "--auto", "--quiet", check=False)
@@ -121,7 +121,7 @@ def recover(config: str, lock_timeout: str) -> int:
     with locked(config, lock_timeout) as clone:
         here = target(clone, "")
         begun = {intent.branch for intent in Attempts(clone.repository.state).intents()}
-        for branch in sorted({here.branch, *begun} - {""}):
+        for branch in (here.branch, *sorted(begun - {here.branch, ""})):
             try:
                 # (one that is gone by now: on the branch here)
                 aim = target(clone, branch) if clone.objects.resolve(branch) else here
@@ -136,7 +136,7 @@ def recover(config: str, lock_timeout: str) -> int:
     return 3 if waits or any(work.how == "in_the_way" for work in found) else 0
 
 
-class Account:
+class Spending:
     """What one run has spent and begun, over all its rounds."""
 
     def __init__(self, budget: Optional[Budget]) -> None:
@@ -158,16 +158,16 @@ def _mean(price: Price) -> Spent:
     return Spent(usd, round(price.tokens / price.works) if price.tokens and price.works else None)
 
 
-def _run(clone: Clone, options: Options, aim: Target, stop: Stop, account: Account, clock: Clock) -> Ended:
+def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spending, clock: Clock) -> Ended:
     syncing = Syncing(clone, aim, options.push, options.offline)
     syncing.begin()
     with closing(Session(clone, aim.branch, aim.checked_out)) as session:
         syncing.session = session
-        return _work(session, syncing, options, stop, account, clock)
+        return _work(session, syncing, options, stop, spending, clock)
 
 
 def _work(
-    session: Session, syncing: Syncing, options: Options, stop: Stop, account: Account, clock: Clock
+    session: Session, syncing: Syncing, options: Options, stop: Stop, spending: Spending, clock: Clock
 ) -> Ended:
     waiting = {
         (work.intent.slug, work.intent.stage)
@@ -181,9 +181,9 @@ def _work(
     reactions = Reactions(lambda: session.stages, Breaker(options.breaker), clock.now, clock.elapsed)
     windows = _windows(session, syncing, stop, clock)
     loop = Loop(
-        session, syncing, progress, options, redo, again, stop, reactions, windows, account.open(session)
+        session, syncing, progress, options, redo, again, stop, reactions, windows, spending.open(session)
     )
-    loop.begun = account.begun
+    loop.begun = spending.begun
     try:
         restored = restore(session, [s for s in agenda.due if (s.slug, s.stage) not in redo], progress)
         due = [s for s in works if (s.slug, s.stage) not in restored]
@@ -191,7 +191,7 @@ def _work(
         windows.begin(account_of(workflow, session.stages[name]) for name in {status.stage for status in due})
         loop.go(due)
     finally:
-        account.begun = loop.begun
+        spending.begun = loop.begun
         progress.end()
     syncing.end()
     return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
