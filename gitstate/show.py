@@ -386,14 +386,13 @@ def _skipped(fields: Mapping[str, Any]) -> str:
     return f" What was done already stands for {duration(fields['saved_seconds'])} of work{price} not spent again."
 
 
-def causes_lines(causes: Mapping[tuple[str, str, str], Sequence[str]]) -> list[str]:
-    """What failed, by cause, the most frequent first, each with the next command to type."""
+def causes_lines(causes: Mapping[str, tuple[int, str, str]]) -> list[str]:
+    """What failed, by category and kind, the most frequent first, with the first evidence and the command to type."""
     lines = []
-    for (category, kind, words), works in sorted(causes.items(), key=lambda pair: -len(pair[1])):
-        name = f"{category}/{kind}" if kind else category
-        lines.append(f"  {len(works):,} x {name}: {words or '(no words)'}")
-        slug = safe(works[0].rpartition("@")[0].rpartition("/")[0])
-        lines.append(f"      look: gitstate why {slug}")
+    for cause, (count, first, evidence) in sorted(causes.items(), key=lambda pair: -pair[1][0]):
+        slug = safe(first.rpartition("@")[0].rpartition("/")[0])
+        lines.append(f"  {count:,} x {cause}, first: {first_words(evidence) or '(no words)'}")
+        lines.append(f"      gitstate why {slug}")
     return lines
 
 

@@ -17,9 +17,8 @@ class Progress:
         self.total, self.jobs, self.clock = total, jobs, clock
         self.began = clock()
         self.done = self.failed = self.paused = self.restored = self.left = 0
-        self.causes: dict[
-            tuple[str, str, str], list[str]
-        ] = {}  # (category, kind, first words) -> works that failed so
+        # By category and kind: how many works failed so, the first of them, and its evidence.
+        self.causes: dict[str, tuple[int, str, str]] = {}
         self.seconds = 0.0  # of commands, which -j runs side by side
         self.usd = 0.0
         self.unpriced = 0  # attempts that did not say what they cost
@@ -36,8 +35,8 @@ class Progress:
         elif work.how == "failed" and work.failed is not None:
             self.failed += work.failed.state == "failed"
             self.paused += work.failed.state == "paused"
-            cause = (work.failed.category, work.failed.kind, show.first_words(work.failed.evidence))
-            self.causes.setdefault(cause, []).append(name)
+            count, first, words = self.causes.get(work.failed.name, (0, name, work.failed.evidence))
+            self.causes[work.failed.name] = count + 1, first, words
             self._say(show.failed_line(name, work.failed))
         elif work.how == "kept":
             self._say(show.kept_line(name, work.paths))

@@ -288,7 +288,11 @@ class Session:
         for judged, paths in lost:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
         for attempt, work in settled.items():
-            if work.how == "failed" and work.failed is not None and work.failed.state == "failed":
+            if (
+                work.failed is not None
+                and work.failed.state == "failed"
+                and self.attempts.has_answer(attempt)
+            ):
                 self.attempts.put_aside(attempt, self.rejected)
         self.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
         return [settled[judged.intent.attempt] for judged in group]

@@ -159,6 +159,10 @@ class Attempts:
         """Whether an attempt's answer has arrived."""
         return os.path.exists(os.path.join(self.folder, f"{attempt}.spooled"))
 
+    def has_answer(self, attempt: str) -> bool:
+        """Whether an attempt brought anything, be it rejected."""
+        return os.path.exists(self.response(attempt, 1))
+
     def response(self, attempt: str, number: int) -> str:
         """Where the N-th file of a response lies (from 1)."""
         return os.path.join(self.folder, f"{attempt}.response-{number}")
