@@ -145,8 +145,9 @@ def _refused(error: OSError, hint: str, arguments: Sequence[str]) -> int:
     """What the system refused, where, and what to do about it."""
     if arguments[:1] and arguments[0] in _PAYING:
         hint += " Answers that had arrived are kept in the spool: run again then."
+    where = "" if error.filename else " (on the disk of this clone)"
     names = " and ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
-    _complain(str(NeedsHuman(f"{error.strerror}{f': {names}' if names else ''}", hint)))
+    _complain(str(NeedsHuman(f"{error.strerror}{f': {names}' if names else where}", hint)))
     return NeedsHuman.exit_code
 
 

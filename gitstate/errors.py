@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import NamedTuple
 
 
@@ -79,3 +80,8 @@ class GitFailed(GitstateError):
     """A git command failed in a way that has no better explanation; its own words are the message."""
 
     exit_code = 3
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error says that a disk, or the room that one may use on it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

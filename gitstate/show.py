@@ -281,6 +281,12 @@ def done_line(name: str, outputs: Sequence[str], seconds: float, usd: object, co
     return f"{paint('✓', '32', sys.stderr)} {safe(name)}  {safe(outputs[0])}  {duration(seconds)}{price}  [{counter}]"
 
 
+def recalled_line(name: str, outputs: Sequence[str], seconds: float, usd: object, counter: str) -> str:
+    """A work that is done by an answer kept from before, which passes today."""
+    sign = paint("✓", "32", sys.stderr)
+    return f"{sign} {safe(name)}  {safe(outputs[0])}  its kept answer passes now, nothing was paid again  [{counter}]"
+
+
 def failed_line(name: str, failed: Failed) -> str:
     """A work that failed, with the first line of the evidence."""
     words = first_words(failed.evidence)
@@ -289,9 +295,8 @@ def failed_line(name: str, failed: Failed) -> str:
 
 
 def first_words(evidence: str) -> str:
-    """The first line of some evidence, short enough for a line."""
-    lines = evidence.strip().splitlines()
-    return safe(lines[0][:200]) if lines else ""
+    """The beginning of some evidence, on one line."""
+    return safe(" ".join(evidence.split())[:200])
 
 
 def again_line(name: str, failed: Failed, after: float) -> str:
@@ -343,7 +348,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         (fields["paused"], "paused"),
         (fields["left"], "left alone"),
         (fields["unfinished"], "not begun or not finished"),
-        (len(agenda.failed), "failed before"),
+        (len(agenda.failed) + fields["before"], "failed before"),
         (len(agenda.paused), "paused before"),
         (len(agenda.blocked), "wait for those"),
     )
@@ -400,6 +405,7 @@ def pause_line(pause: Pause) -> str:
     """A closed window, and when it is looked at again."""
     stated = f", stated to open at {clock_time(when(pause.until))}" if pause.until else ""
     person = " A person must act: waiting does not help." if pause.kind == "billing" else ""
+    person += " To go on at once: gitstate reset --state paused"
     words = f": {first_words(pause.why).removesuffix('.')}" if pause.why else ""
     look = f"Next look at {clock_time(when(pause.probe))}{stated}."
     return f"Paused: {safe(pause.account)}, {safe(pause.name)}{words}. {look}{person}"

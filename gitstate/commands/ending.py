@@ -41,7 +41,7 @@ def conclude(
 ) -> Ended:
     """Say what this run did, keep it for `status`, and find the exit code."""
     closed = loop.windows.closed if loop.unfinished else {}
-    failed = progress.failed + len(agenda.failed)
+    failed = progress.failed + len(agenda.failed) + progress.before
     paused = progress.paused + len(agenda.paused)
     left = len(agenda.protected) + progress.left + waiting
     code = (
@@ -54,7 +54,7 @@ def conclude(
         else 3
         if left or loop.disturbed
         else 75
-        if paused or syncing.away
+        if paused or syncing.away or loop.spent
         else 0
     )
     saved = _saved(session, agenda.done)
@@ -64,6 +64,7 @@ def conclude(
         "restored": progress.restored,
         "failed": progress.failed,
         "paused": progress.paused,
+        "before": progress.before,
         "left": left,
         "unfinished": loop.unfinished,
         "dropped": loop.dropped,

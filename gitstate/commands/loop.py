@@ -25,7 +25,7 @@ from gitstate.core.snapshot import WorkKey
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
-from gitstate.errors import GitstateError
+from gitstate.errors import GitstateError, is_full
 
 if TYPE_CHECKING:
     from gitstate.commands.run import Options
@@ -61,9 +61,8 @@ class Loop:
         self.reactions, self.windows, self.purse = reactions, windows, purse
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
-        self.trouble: Optional[GitstateError] = (
-            None  # what makes going on pointless, once all that runs has ended
-        )
+        # What makes going on pointless, once all that runs has ended.
+        self.trouble: Optional[BaseException] = None
         self._ended = 0
         self._seconds = 0.0  # of the commands that ended
         self.dropped = 0  # commands that were ended before their answer came
@@ -187,8 +186,7 @@ class Loop:
             return
         if not (is_due(status) or key in self.redo or key in self.again):
             self.progress.left += status.reason in PROTECTED and status.state != "done"
-            self.progress.failed += status.state == "failed"
-            self.progress.paused += status.state == "paused"
+            self.progress.before += status.state in ("failed", "paused")
             self._close(key, done=status.state == "done")
             return
         if key not in self.redo and restore(self.session, [status], self.progress):
@@ -197,7 +195,8 @@ class Loop:
         if key not in self.redo and (kept := self.session.recall(status)):
             (settled,) = self.session.settle([kept])
             self.session.judge_again([status.item])
-            self._tell(settled)
+            # It was paid for, and counted, when it came.
+            self._tell(settled._replace(seconds=0.0, facts={}, recalled=True))
             return
         prepared = self.session.prepare(status, key in self.redo)
         if isinstance(prepared, Settled):
@@ -281,6 +280,18 @@ class Loop:
         self.progress.running = min(self._flying, self.options.jobs)
         return answers
 
+    def _record(self, judged: Sequence[Judged]) -> list[Settled]:
+        """Settle what came. On a full disk it stays in the spool, where the next run finds it."""
+        if not judged or is_full(self.trouble):
+            return []
+        try:
+            return self.session.settle(judged)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            self.trouble = error
+            return []
+
     def _settle(self, answers: Sequence[_Answer]) -> None:
         """Record what came, and all that follows from it."""
         session = self.session
@@ -290,14 +301,14 @@ class Loop:
         judged = [self.reactions.weigh(found) for _, found, _ in answers if found is not None]
         self._ended += len(judged)
         self._seconds += sum(found.seconds for found in judged)
-        settled = session.settle(judged) if judged else []
+        settled = self._record(judged)
         keys = ((work.intent.slug, work.intent.stage) for work in settled)
         session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
         for work in settled:
             self._tell(work)
         held_back: list[WorkKey] = []
         for intent, found, error in answers:
-            if isinstance(error, GitstateError):
+            if isinstance(error, GitstateError) or is_full(error):
                 self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
             elif error is not None:
                 raise error

@@ -13,8 +13,9 @@ from gitstate.commands.naming import Ending, failure
 from gitstate.core import pause
 from gitstate.core.plan import Workflow, account_of
 from gitstate.core.verdict import Failed
-from gitstate.edge import pauses, remote
+from gitstate.edge import remote
 from gitstate.edge.clock import Clock
+from gitstate.edge.pauses import Pauses
 from gitstate.edge.process import Flag, Job, execute
 from gitstate.edge.render import render_command
 from gitstate.errors import ComeBackLater
@@ -27,8 +28,8 @@ _TIMEOUT = 60.0  # seconds
 def ask(
     workflow: Workflow, account: str, root: str, scratch: str, now: datetime, cancel: Optional[Flag] = None
 ) -> tuple[Answer, Optional[Failed]]:
-    """Run the configured probe about an account: exit 0, its window is open; an error of the category quota, it is
-    closed; anything else tells nothing. With what was seen where it is not open."""
+    """Run the configured probe about an account: exit 0, its window is open; 75, or an error of the category quota, it
+    is closed; anything else tells nothing. With what was seen where it is not open."""
     assert workflow.probe is not None
     context = {"account": account, "model": workflow.model, "vars": workflow.vars}
     command = render_command(workflow.probe, context, f"{workflow.path}: probe")
@@ -42,34 +43,40 @@ def ask(
     failed = failure(ending, workflow.rules, now)
     if failed is None:
         return "open", None
-    return ("closed" if failed.category == "quota" else "unknown"), failed
+    return ("closed" if failed.category == "quota" or result.code == CODES["closed"] else "unknown"), failed
 
 
 def probe(clone: Clone, account: str, clock: Clock) -> int:
-    """Say whether the window of an account (of each, by default) is open. Changes nothing.
+    """Say whether the window of an account (of each, by default) is open. A pause that the configured probe finds over
+    is lifted, so that a run begins at once; nothing else changes.
 
     Returns 0 open, 75 closed, 69 cannot tell; of several accounts the worst.
     """
     view = clone.view()
     workflow = view.plan.workflow
     accounts = [account] if account else sorted({account_of(workflow, stage) for stage in workflow.stages})
-    standing = _standing(clone)
+    known = _pauses(clone)
     worst: Answer = "open"
     for name in accounts:
-        answer, words = _answer(clone, workflow, name, standing.get(name), clock)
+        standing = known.standing.get(name)
+        answer, words = _answer(
+            clone, workflow, name, standing.pause if standing is not None else None, clock
+        )
+        if answer == "open" and standing is not None and known.lift(name):
+            words = "and its pause is lifted"
         show.tell(f"{show.safe(name)}: {answer}{', ' + words if words else ''}")
         worst = max(worst, answer, key=("open", "unknown", "closed").index)
     return CODES[worst]
 
 
-def _standing(clone: Clone) -> dict[str, pause.Pause]:
+def _pauses(clone: Clone) -> Pauses:
     """The pauses that are known, after asking the remote where it answers."""
     head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
     there = remote.pick(clone.git, head or None)
     if there is not None:
         with contextlib.suppress(ComeBackLater):  # what was fetched before must do
             remote.fetch_pauses(clone.git, there)
-    return {name: one.pause for name, one in pauses.read(clone.git, clone.objects, there).items()}
+    return Pauses(clone.git, clone.objects, there)
 
 
 def _answer(

@@ -17,6 +17,7 @@ class Progress:
         self.total, self.jobs, self.clock = total, jobs, clock
         self.began = clock()
         self.done = self.failed = self.paused = self.restored = self.left = 0
+        self.before = 0  # works that turned out to have failed, or to be paused, before this run
         # By category and kind: how many works failed so, the first of them, and its evidence.
         self.causes: dict[str, tuple[int, str, str]] = {}
         self.seconds = 0.0  # of commands, which -j runs side by side
@@ -31,7 +32,8 @@ class Progress:
         if work.how == "done":
             self.done += 1
             self.seconds += work.seconds
-            self._say(show.done_line(name, work.intent.outputs, work.seconds, usd, self._counter()))
+            line = show.recalled_line if work.recalled else show.done_line
+            self._say(line(name, work.intent.outputs, work.seconds, usd, self._counter()))
         elif work.how == "failed" and work.failed is not None:
             self.failed += work.failed.state == "failed"
             self.paused += work.failed.state == "paused"
@@ -59,7 +61,7 @@ class Progress:
     def _pay(self, work: Settled) -> object:
         usd = work.facts.get("usd")
         self.usd += usd if isinstance(usd, (int, float)) else 0.0
-        self.unpriced += usd is None
+        self.unpriced += usd is None and not work.recalled
         return usd
 
     def restored_works(self, names: list[str]) -> None:
@@ -88,7 +90,7 @@ class Progress:
         self.tick()
 
     def _counter(self) -> str:
-        return f"{self.done + self.failed + self.paused + self.left}/{self.total}"
+        return f"{self.done + self.failed + self.paused + self.left + self.before}/{self.total}"
 
     def _status(self) -> str:
         finished = self.done + self.failed

@@ -96,13 +96,14 @@ def _telling(clone: Clone) -> Iterator[None]:
     """Tells somebody of a run that ends in an error, too, where a command for that can be read."""
     try:
         yield
-    except GitstateError as error:
+    except (GitstateError, OSError) as error:
         command = None
-        with suppress(GitstateError):
+        with suppress(GitstateError, OSError):
             command = clone.view().plan.workflow.notify
-        if command is not None:
-            fields, root = {"at": stamp(utc_now()), "code": error.exit_code}, clone.repository.root
-            notify(command, fields, show.first_words(error.message), root, clone.repository.state)
+            if command is not None:
+                code = error.exit_code if isinstance(error, GitstateError) else NeedsHuman.exit_code
+                fields, root = {"at": stamp(utc_now()), "code": code}, clone.repository.root
+                notify(command, fields, show.first_words(str(error)), root, clone.repository.state)
         raise
 
 
@@ -131,7 +132,7 @@ def recover(config: str, lock_timeout: str) -> int:
                 continue
             with closing(Session(clone, aim.branch, aim.checked_out)) as session:
                 found += recover_attempts(session, branch)
-    if not found and not waits:
+    if not begun:
         show.story("Nothing to recover.")
     return 3 if waits or any(work.how == "in_the_way" for work in found) else 0
 

@@ -33,6 +33,7 @@ from gitstate.edge.record import Moved, Record, Recorder
 from gitstate.edge.render import RenderError
 from gitstate.edge.snapshot import View
 from gitstate.edge.watch import WATCH
+from gitstate.errors import is_full
 
 _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
 _CUT = 64 * 1024  # bytes; with less, what a command wrote may have been cut off, whatever its exit code says
@@ -50,6 +51,7 @@ class Settled(NamedTuple):
     facts: dict[str, Any]
     failed: Optional[Failed] = None
     paths: tuple[str, ...] = ()  # those in the way
+    recalled: bool = False  # whether it was an answer kept from before
 
 
 class Session:
@@ -234,7 +236,7 @@ class Session:
             try:
                 return self.attempts.spool(intent.attempt, spooled)
             except OSError as error:
-                full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+                full = is_full(error)
                 tries += not full
                 if tries >= _TRIES or hurry.is_set():
                     raise

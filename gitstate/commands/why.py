@@ -55,7 +55,7 @@ def _explain(view: View, status: Status) -> dict[str, Any]:
                 "name": name,
                 "now": today.get(name),
                 "then": then.get(name),
-                "moved": today.get(name) != then.get(name),
+                "moved": bool(today) and today.get(name) != then.get(name),
             }
             for name in COMPONENTS
             if name in today or name in then
@@ -107,7 +107,8 @@ def _spend(receipts: Sequence[Receipt], log: Sequence[LogLine]) -> dict[str, Any
     def total(lines: Sequence[Receipt | LogLine], name: str) -> float:
         return sum(value for line in lines if isinstance(value := line.extra.get(name), (int, float)))
 
-    verdicts = [line for line in log if line.kind == "verdict"]
+    accepted = {line.attempt for line in receipts}
+    verdicts = [line for line in log if line.kind == "verdict" and line.attempt not in accepted]
     return {
         "seconds": total([*receipts, *verdicts], "seconds"),
         "usd": total([*receipts, *verdicts], "usd"),

@@ -137,5 +137,4 @@ def _kind(failed: Failed) -> str:
 
 
 def _why(failed: Failed) -> str:
-    lines = failed.evidence.strip().splitlines()
-    return lines[0][:300] if lines else ""
+    return " ".join(failed.evidence.split())[:300]

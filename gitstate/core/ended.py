@@ -46,6 +46,8 @@ def _structure(cli: Cli) -> Optional[Reading | Http]:
     """What a command printed as its own structure; None if it printed plain text, or an answer that is JSON."""
     if cli.filed and cli.exit == 0:
         return None
+    if speech.is_empty(cli.stdout) and cli.stderr[:200].lstrip().startswith("HTTP/"):
+        return _raw_reply(cli.stderr)
     text = cli.stdout if "\x1b" not in cli.stdout[:200] else speech.plain(cli.stdout)
     text = speech.without_talk(text)
     start = text[:200].lstrip("\ufeff \t\r\n")
@@ -90,7 +92,7 @@ def _one(value: Mapping[str, object]) -> Reading:
 def _raw_reply(text: str) -> Http:
     """An HTTP reply as `curl -i` prints it; of several heads the last counts."""
     status, headers = None, {}
-    rest = text.replace("\r\n", "\n")
+    rest = text.replace("\r\n", "\n") + "\n"
     while match := re.match(r"HTTP/[\d.]+ (\d{3})[^\n]*\n((?:[^\n]+\n)*)\n?", rest):
         status = int(match[1])
         pairs = (line.partition(":") for line in match[2].splitlines())

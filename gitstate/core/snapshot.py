@@ -61,6 +61,15 @@ class Receipts:
         if self._works is not None and self._counts(blob, line):
             self._works.setdefault((receipt.slug, receipt.stage), []).append(line)
 
+    def attempts(self) -> set[str]:
+        """The ids of the attempts that a receipt stands for."""
+        return {
+            line[_ATTEMPT]
+            for blob, lines in self._notes.items()
+            for line in lines
+            if self._counts(blob, line)
+        }
+
     def facts(self) -> Iterable[tuple[str, Mapping[str, Any]]]:
         """The stage and the `extra` of every receipt that counts."""
         for blob, lines in self._notes.items():

@@ -104,9 +104,12 @@ def prices(receipts: Receipts) -> dict[str, Price]:
 def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
     """What every attempt took, by what became of it: accepted, rejected, or lost, of which nobody knows the cost."""
     lines = list(log)
+    accepted = receipts.attempts()  # some of them had failed before, until a check was mended
     return {
         "accepted": _spent(extra for _, extra in receipts.facts() if "seconds" in extra),
-        "rejected": _spent(line.extra for line in lines if line.kind == "verdict"),
+        "rejected": _spent(
+            line.extra for line in lines if line.kind == "verdict" and line.attempt not in accepted
+        ),
         "lost": _spent(line.extra for line in lines if line.kind == "lost"),
     }
 
