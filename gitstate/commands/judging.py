@@ -74,7 +74,13 @@ class Judge:
         """
         facts = spooled.facts
         judged = Judged(intent, spooled.seconds, dict(facts["usage"]), at=spooled.at)
-        failed = failure(_ending(spooled), rules, when(spooled.at))
+        ending, at = _ending(spooled), when(spooled.at)
+        failed = failure(ending, rules, at)
+        if (
+            failed is None and ending.filed
+        ):  # then what it printed was talk, and the answer itself is still to be seen
+            content = spooled.outputs[0].decode("utf-8", "replace")
+            failed = failure(Ending("exit", 0, None, content, ""), rules, at)
         for data in spooled.outputs:  # before the template, which would hide that nothing came
             _, found = check.check(data, Checks())
             failed = failed or (verdict.of_check(*found) if found else None)

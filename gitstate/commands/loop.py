@@ -67,7 +67,7 @@ class Loop:
         self._seconds = 0.0  # of the commands that ended
         self.dropped = 0  # commands that were ended before their answer came
         self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
-        self.begun = 0  # works, over all rounds of a run that waits
+        self.begun: set[WorkKey] = set()  # works, over all rounds of a run that waits
         self._flying = 0
         self._open: set[WorkKey] = set()  # works of this run that are not settled
         self._broken: set[WorkKey] = set()  # those that ended otherwise than done
@@ -127,8 +127,10 @@ class Loop:
         """A work to begin now; None if none may, or none is there."""
         while self._ready and self._may_begin():
             key = self._ready.pop()
-            beyond = self.options.limit is not None and self.begun >= self.options.limit
-            if (beyond and not self.reactions.tries(key)) or not self.windows.lets(self._account(key)):
+            beyond = self.options.limit is not None and len(self.begun) >= self.options.limit
+            if (beyond and key not in self.begun) or not self.windows.lets(
+                self._account(key), bool(self.reactions.tries(key))
+            ):
                 self._held.append(key)
             elif self.purse.unpriced(key[1]):
                 self.spent = f"{key[1]} does not say what it costs ($GITSTATE_USAGE), so no budget can hold"
@@ -202,7 +204,7 @@ class Loop:
         if isinstance(prepared, Settled):
             self._tell(prepared)
             return
-        self.begun += not self.reactions.tries(key)
+        self.begun.add(key)
         self._flying += 1
         self.windows.began(self._account(key))
         self.purse.begin(prepared[0].attempt, key[1])
@@ -235,10 +237,14 @@ class Loop:
         if reaction.do == "again":
             self.progress.again(work, name, reaction.after)
             self.reactions.later(key, reaction.after)
-            self.windows.unclear(self._account(key))
+            if failed.category == "quota":
+                self.windows.rest(self._account(key))  # the same work is the next look
+            else:
+                self.windows.unclear(self._account(key))
         elif reaction.do == "pause_run":
             self.progress.closed(work, name)
             self.windows.shut(self._account(key), failed)
+            self.begun.discard(key)  # no attempt counts against it
         else:
             self.progress.settled(work, name)
             self.windows.unclear(self._account(key))
@@ -295,10 +301,11 @@ class Loop:
     def _settle(self, answers: Sequence[_Answer]) -> None:
         """Record what came, and all that follows from it."""
         session = self.session
-        for intent, found, _ in answers:
-            self.windows.ended(self._account((intent.slug, intent.stage)), found)
-            self.purse.end(intent.attempt, intent.stage, _cost(found))
         judged = [self.reactions.weigh(found) for _, found, _ in answers if found is not None]
+        for intent, found, _ in answers:
+            closes = self.reactions.closes(intent.attempt)
+            self.windows.ended(self._account((intent.slug, intent.stage)), found, closes)
+            self.purse.end(intent.attempt, intent.stage, *_cost(found))
         self._ended += len(judged)
         self._seconds += sum(found.seconds for found in judged)
         settled = self._record(judged)
@@ -317,7 +324,7 @@ class Loop:
                 self.dropped += begun
                 if not begun and not self.stop.is_set():  # (it was held back, see `_work`)
                     held_back.append((intent.slug, intent.stage))
-        self.begun -= sum(not self.reactions.tries(key) for key in held_back)
+        self.begun.difference_update(key for key in held_back if not self.reactions.tries(key))
         self._ready += reversed(held_back)  # in their order, before the others
         if self._answers.empty() and not self._is_over():
             self._alarm.clear()
@@ -329,11 +336,12 @@ class Loop:
             session.refresh()
 
 
-def _cost(found: Optional[Judged]) -> Optional[Spent]:
-    """What an attempt cost; None where it was not begun, or turned away before it could say. An answer that was
-    rejected has been paid for like any other."""
+def _cost(found: Optional[Judged]) -> tuple[Optional[Spent], bool]:
+    """What an attempt said that it cost, and whether it counts at its expected price where it said nothing: it may have
+    been charged, unless it was not begun or was turned away."""
     if found is None:
-        return None
+        return None, False
     cost = spent(found.facts)
-    turned_away = found.failed is not None and found.failed.category != "validation"
-    return None if turned_away and cost == Spent(None, None) else cost
+    if found.failed is None or found.failed.category == "validation" or cost != Spent(None, None):
+        return cost, False
+    return None, found.failed.category in ("timeout", "unknown")

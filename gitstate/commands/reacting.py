@@ -55,6 +55,10 @@ class Reactions:
         self._decided[intent.attempt] = reaction
         return judged._replace(failed=with_state(failed, reaction, self._now()))
 
+    def closes(self, attempt: str) -> bool:
+        """Whether the reaction to an attempt is that the whole run pauses."""
+        return self._decided.get(attempt, Reaction("fail")).do == "pause_run"
+
     def of(self, attempt: str) -> Reaction:
         """What was decided about an attempt; it is asked once."""
         return self._decided.pop(attempt, Reaction("fail"))
@@ -95,12 +99,18 @@ class Reactions:
 
 def decided(judged: Judged, stages: Mapping[str, Stage], now: datetime) -> Judged:
     """An answer that a run which died had received, with what is made of it if it failed: the first try of this run."""
-    failed, stage = judged.failed, stages.get(judged.intent.stage)
+    failed = judged.failed
     if failed is None:
         return judged
-    rows = stage.policy if stage else {}
-    reaction = policy.react(rows, failed.category, failed.kind, 1, failed.wait, 0.0)
-    return judged._replace(failed=with_state(failed, reaction, now))
+    return judged._replace(
+        failed=with_state(failed, first_reaction(failed, judged.intent.stage, stages), now)
+    )
+
+
+def first_reaction(failed: Failed, name: str, stages: Mapping[str, Stage]) -> Reaction:
+    """The reaction to a failure of the first try at a work of the stage `name`."""
+    rows = stages[name].policy if name in stages else {}
+    return policy.react(rows, failed.category, failed.kind, 1, failed.wait, 0.0)
 
 
 def with_state(failed: Failed, reaction: Reaction, now: datetime) -> Failed:

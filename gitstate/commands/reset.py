@@ -30,7 +30,12 @@ def reset(config: str, selection: Selection, why: str, lock_timeout: str) -> int
         by_user = who(clone)
         lines: dict[str, list[bytes]] = {}
         names = []
-        chosen = select.choose(clone.words(selection), statuses_of(view, utc_now()))
+        try:
+            chosen = select.choose(clone.words(selection), statuses_of(view, utc_now()))
+        except UsageError:
+            if "paused" not in selection.states or not view.snapshot.pauses:
+                raise
+            chosen = []  # nobody waits for those pauses
         lifted = _lift(clone, view, chosen)
         for status in chosen:
             verdict = view.snapshot.verdicts.get((status.slug, status.stage, status.hash or ""))
@@ -59,12 +64,14 @@ def _lift(clone: Clone, view: View, chosen: Iterable[Status]) -> list[str]:
     """Lift the pauses that the selected works wait for; returns their accounts."""
     stages = {stage.name: stage for stage in view.plan.workflow.stages}
     accounts = {account_of(view.plan.workflow, stages[s.stage]) for s in chosen if s.state == "paused"}
-    wanted = sorted(accounts & view.snapshot.pauses)
+    used = {account_of(view.plan.workflow, stage) for stage in stages.values()}
+    # With them those of accounts that no stage uses any more, which nobody would ever look at.
+    wanted = sorted((accounts & view.snapshot.pauses) | (view.snapshot.pauses - used))
     if wanted:
         head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
         standing = Pauses(clone.git, clone.objects, remote.pick(clone.git, head or None))
         for account in wanted:
-            standing.lift(account)
+            standing.lift(account, insist=True)
         if standing.untold:
             show.tell(f"The remote does not know of it yet: {show.safe(standing.untold)}")
     return wanted

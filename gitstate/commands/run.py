@@ -16,7 +16,7 @@ from gitstate.commands.notifying import notify
 from gitstate.commands.plan import to_json
 from gitstate.commands.probing import Answer, ask
 from gitstate.commands.progress import Progress
-from gitstate.commands.reacting import Reactions
+from gitstate.commands.reacting import Reactions, first_reaction
 from gitstate.commands.recovery import recover as recover_attempts
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session, Settled
@@ -74,21 +74,28 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
         raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
     clock = clock or Clock()
     spending = Spending(_budget(options.budget))
+    patience = options.lock_timeout
     while True:
-        with locked(config, options.lock_timeout) as clone:
+        with locked(config, patience) as clone:
             stop = Stop()
             with stop, _telling(clone):
                 ended = _run(clone, options, target(clone, options.branch), stop, spending, clock)
             repository = clone.repository
         # Many small objects are what a run leaves. Without the lock: git's clean-up may go on behind our back.
         Git(repository.root).run("gc", "--auto", "--quiet", check=False)
-        if ended.notify is not None:
-            notify(ended.notify, ended.fields, ended.message, repository.root, repository.state)
-        if not options.wait or ended.look is None or ended.fields["code"] != 75:
-            return int(ended.fields["code"])
         with Stop() as stop:
+            if ended.notify is not None:
+                notify(ended.notify, ended.fields, ended.message, repository.root, repository.state)
+            if stop.is_set():
+                return 130
+            if not options.wait or ended.look is None or ended.fields["code"] != 75:
+                return int(ended.fields["code"])
             if not wait_until(ended.look, ended.message, stop.cancel, clock):
                 return 130
+        patience = _NIGHT  # somebody who works here just then is no reason to give up the night
+
+
+_NIGHT = "12h"
 
 
 @contextmanager
@@ -143,7 +150,7 @@ class Spending:
     def __init__(self, budget: Optional[Budget]) -> None:
         self.budget = budget
         self.purse: Optional[Purse] = None
-        self.begun = 0
+        self.begun: set[WorkKey] = set()
 
     def open(self, session: Session) -> Purse:
         """The purse, made in the first round: with what the command line allows, else the configuration."""
@@ -170,17 +177,22 @@ def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spen
 def _work(
     session: Session, syncing: Syncing, options: Options, stop: Stop, spending: Spending, clock: Clock
 ) -> Ended:
-    waiting = {
-        (work.intent.slug, work.intent.stage)
-        for work in recover_attempts(session)
-        if work.how == "in_the_way"
-    }
+    recovered = recover_attempts(session)
+    waiting = {(work.intent.slug, work.intent.stage) for work in recovered if work.how == "in_the_way"}
     agenda, redo, again = _agenda(session, options, clock)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     progress = Progress(len(works), options.jobs)
     syncing.progress = progress
     reactions = Reactions(lambda: session.stages, Breaker(options.breaker), clock.now, clock.elapsed)
     windows = _windows(session, syncing, stop, clock)
+    for work in recovered:
+        if (
+            work.failed is not None
+            and first_reaction(work.failed, work.intent.stage, session.stages).do == "pause_run"
+        ):
+            windows.shut(
+                account_of(session.view.plan.workflow, session.stages[work.intent.stage]), work.failed
+            )
     loop = Loop(
         session, syncing, progress, options, redo, again, stop, reactions, windows, spending.open(session)
     )
@@ -192,7 +204,6 @@ def _work(
         windows.begin(account_of(workflow, session.stages[name]) for name in {status.stage for status in due})
         loop.go(due)
     finally:
-        spending.begun = loop.begun
         progress.end()
     syncing.end()
     return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)

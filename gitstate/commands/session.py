@@ -212,7 +212,7 @@ class Session:
             "code": result.code,
             "signal": result.signal,
             "missing": list(result.missing),
-            "stdout": "" if result.outputs else result.stdout,
+            "stdout": "" if result.outputs and not result.filed else result.stdout,
             "stderr": result.stderr,
             "filed": result.filed,
             "usage": dict(result.usage),

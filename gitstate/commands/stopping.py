@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 
+from gitstate.edge.git import end_network
+
 
 class Stop:
     """An orderly end on SIGINT, SIGTERM and SIGHUP: nothing new starts, commands are ended, what has come is recorded.
@@ -37,3 +39,4 @@ class Stop:
         if self.cancel.is_set():
             self.hurry.set()
         self.cancel.set()
+        end_network()

@@ -27,6 +27,7 @@ class Windows:
         self._flying: dict[str, int] = {}  # calls under way, by account
         self.closed: dict[str, Pause] = {}  # nothing is begun of these
         self._probing: set[str] = set()  # of these, one call at a time
+        self._resting: set[str] = set()  # of those being probed, the ones whose call is to be tried again
         self.found = False  # whether this run itself found a window closed: then nothing at all is begun
         self.changes = 0  # goes up whenever a gate may let through what it did not before
 
@@ -62,25 +63,28 @@ class Windows:
         else:
             self._close(claimed)
 
-    def lets(self, account: str) -> bool:
-        """Whether a call of an account may begin now."""
+    def lets(self, account: str, again: bool = False) -> bool:
+        """Whether a call of an account may begin now. `again`: it is a further try."""
         if self.found or account in self.closed:
             return False
-        return account not in self._probing or not self._flying.get(account)
+        if account not in self._probing:
+            return True
+        return not self._flying.get(account) and (again or account not in self._resting)
 
     def began(self, account: str) -> None:
         """A call is under way."""
         self._flying[account] = self._flying.get(account, 0) + 1
+        self._resting.discard(account)
 
-    def ended(self, account: str, judged: Optional[Judged]) -> None:
-        """A call has ended: `judged` is None where it brought no answer."""
+    def ended(self, account: str, judged: Optional[Judged], closes: bool) -> None:
+        """A call has ended: `judged` is None where it brought no answer; `closes`: the run pauses for it."""
         self._flying[account] = max(0, self._flying.get(account, 0) - 1)
         self.changes += account in self._probing
         if judged is None or account not in self._probing:
             return
-        failed = judged.failed
-        if failed is None or failed.category not in ("quota", "timeout", "unknown"):
-            self._probing.discard(account)  # somebody answered
+        # Only an answer shows that the window is open, be it rejected; a command that is not there, say, does not.
+        if not closes and (judged.failed is None or judged.failed.category == "validation"):
+            self._probing.discard(account)
             self._lift(account)
 
     def shut(self, account: str, failed: Failed) -> None:
@@ -95,6 +99,11 @@ class Windows:
         else:
             now = self._now()
             self._set(pause.begin(account, _kind(failed), failed.rule, _why(failed), failed.opens, now))
+
+    def rest(self, account: str) -> None:
+        """The call that was to probe was throttled: nothing but its next try is begun."""
+        if account in self._probing:
+            self._resting.add(account)
 
     def unclear(self, account: str) -> None:
         """The call that was to probe did not say whether the window is open: the next round may tell."""

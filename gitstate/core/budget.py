@@ -98,10 +98,13 @@ class Purse:
         """An attempt is under way."""
         self._reserved[attempt] = (self._price(stage), stage)
 
-    def end(self, attempt: object, stage: str, cost: Spent | None) -> None:
-        """An attempt has ended, whatever it brought, and says what it cost; None: it was not begun, or cut short."""
-        self._reserved.pop(attempt, None)
+    def end(self, attempt: object, stage: str, cost: Spent | None, expected: bool = False) -> None:
+        """An attempt has ended, whatever it brought, and says what it cost. None: nothing, as it was not begun or was
+        turned away; or with `expected` what works of its stage cost on average, as it may have been charged."""
+        price, _ = self._reserved.pop(attempt, (Spent(None, None), stage))
         if cost is None:
+            self._usd += (price.usd or 0.0) if expected else 0.0
+            self._tokens += (price.tokens or 0) if expected else 0
             return
         sums = self._sums.setdefault(stage, [0, 0.0, 0, 0.0])
         if cost.usd is not None:

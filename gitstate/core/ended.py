@@ -29,10 +29,13 @@ def of_cli(signal: Signal, cli: Cli) -> Finding:
     stdout = cli.stdout
     reading = _structure(cli)
     if isinstance(reading, Http):
-        return of_http(signal._replace(http=reading, cli=None), reading)
+        replied = of_http(signal._replace(http=reading, cli=None), reading)
+        if replied.category or not cli.filed:
+            return replied
+        reading = None
     if reading is not None:
         found = _of_structure(signal, cli, reading)
-        if found is not None:
+        if found is not None and (found.category or not cli.filed):
             return found
     wrapped = _wrapper_ended(cli)
     if wrapped is not None:
@@ -44,8 +47,6 @@ def of_cli(signal: Signal, cli: Cli) -> Finding:
 
 def _structure(cli: Cli) -> Optional[Reading | Http]:
     """What a command printed as its own structure; None if it printed plain text, or an answer that is JSON."""
-    if cli.filed and cli.exit == 0:
-        return None
     if speech.is_empty(cli.stdout) and cli.stderr[:200].lstrip().startswith("HTTP/"):
         return _raw_reply(cli.stderr)
     text = cli.stdout if "\x1b" not in cli.stdout[:200] else speech.plain(cli.stdout)

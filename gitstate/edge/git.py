@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple, Optional
 
@@ -72,6 +73,31 @@ def environment(keep_index: bool = False) -> dict[str, str]:
     return env
 
 
+_network: set[subprocess.Popen[bytes]] = set()  # processes that may wait for the network
+_LONGEST = 900.0  # seconds that one of them may take: a line that is dead says nothing
+
+
+def end_network() -> None:
+    """End the git processes that may be waiting for the network; whoever started them finds the remote away. May be
+    called from a signal handler."""
+    for process in list(_network):
+        with contextlib.suppress(OSError):
+            process.terminate()
+
+
+@contextlib.contextmanager
+def _at_work(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    _network.add(process)
+    timer = threading.Timer(_LONGEST, process.terminate)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        _network.discard(process)
+
+
 class Git:
     """git in one directory. `inherit` are descriptors (the run lock's) that children keep open."""
 
@@ -94,7 +120,8 @@ class Git:
         they are `interruptible`.
         """
         process = self.start(*args, env=env, interruptible=interruptible)
-        out, err = process.communicate(stdin)
+        with _at_work(process) if interruptible else contextlib.nullcontext():
+            out, err = process.communicate(stdin)
         done = Done(process.returncode, out, err.decode("utf-8", "replace"))
         if check and done.code:
             raise failed(args, done)

@@ -18,6 +18,8 @@ from gitstate.edge.remote import Remote
 from gitstate.edge.repo import PAUSES, TRACKED_PAUSES
 from gitstate.errors import ComeBackLater, CorruptState
 
+_INSIST = 4  # tries of lifting a pause that others change meanwhile
+
 
 class Standing(NamedTuple):
     """A pause, and the blobs that hold it: of our own ref and of what the remote was last seen to have."""
@@ -58,9 +60,12 @@ def _load(objects: Objects, ref: str, blob: str) -> Pause:
             raise ValueError("its object is not here")
         return pause.decode(read[1])
     except (ValueError, RecursionError) as error:
+        name, push = ref.rpartition("/")[2], ""
+        if ref.startswith(f"{TRACKED_PAUSES}/"):
+            push = f"git push {ref[len(TRACKED_PAUSES) + 1 : -len(name) - 1]} :{PAUSES}/{name}; "
         raise CorruptState(
-            f"{ref} does not hold a pause ({error}).",
-            f"Remove it: git update-ref -d {ref}, then gitstate sync.",
+            f"{ref} does not hold a pause that this version knows ({error}).",
+            f"Remove it, which costs at most a call: {push}git update-ref -d {ref}",
         ) from error
 
 
@@ -87,9 +92,9 @@ class Pauses:
         """
         return self._change(new.account, new)
 
-    def lift(self, account: str) -> bool:
-        """Take the pause of an account away. False as for `set`."""
-        return self._change(account, None)
+    def lift(self, account: str, insist: bool = False) -> bool:
+        """Take the pause of an account away. False as for `set`; with `insist` whatever others have made of it."""
+        return any(self._change(account, None) for _ in range(_INSIST if insist else 1))
 
     def deliver(self) -> None:
         """Tell the remote of what this clone alone knows."""
@@ -107,6 +112,8 @@ class Pauses:
         elif known is not None and known.own is not None:
             self._git.run(*DURABLE, "update-ref", "-d", f"{PAUSES}/{name}", check=False)
         told = self._tell(name, blob, known.tracked if known is not None else None)
+        if told is None and blob is None:
+            self._forget(name)
         if told is not None:
             # The remote decides: our own copy has done its part.
             self._git.run("update-ref", "-d", f"{PAUSES}/{name}", check=False)
@@ -129,6 +136,12 @@ class Pauses:
             command = ("update-ref", tracked, blob) if blob else ("update-ref", "-d", tracked)
             self._git.run(*command, check=False)
         return taken
+
+    def _forget(self, name: str) -> None:
+        """Where the remote cannot be told, its pause counts here no more until it is seen there again."""
+        listed = self._git.text("for-each-ref", "--format=%(refname)", f"{TRACKED_PAUSES}/*/{name}")
+        for ref in listed.splitlines():
+            self._git.run("update-ref", "-d", ref, check=False)
 
     def _fetch(self) -> None:
         assert self._there is not None

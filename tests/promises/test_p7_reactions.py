@@ -331,10 +331,10 @@ def test_p7_a_budget_stops_before_the_work_that_would_pass_it(
 ) -> None:
     world = World(tmp_path, items=[f"i{number}" for number in range(12)])
     world.tell(usage=usage)
-    done = world.a.run("-j", jobs, "--budget", budget)
+    done = world.a.run("-j", jobs, "--budget", budget, code=75)
     assert len(world.calls()) == 3
     assert "Stopped: the next work would pass the budget of" in done.err
-    done = world.a.run("-j", jobs, "--budget", budget)
+    done = world.a.run("-j", jobs, "--budget", budget, code=75)
     assert len(world.calls()) == 6, "the price is known from before, and each run has its budget"
     world.a.run()
     assert set(world.paid().values()) == {1}
@@ -343,7 +343,7 @@ def test_p7_a_budget_stops_before_the_work_that_would_pass_it(
 @pytest.mark.parametrize("jobs", ["1", "4"])
 def test_p7_a_budget_says_so_where_a_stage_does_not_say_what_it_costs(tmp_path: Path, jobs: str) -> None:
     world = World(tmp_path, items=[f"i{number}" for number in range(6)])
-    done = world.a.run("-j", jobs, "--budget", "3usd")
+    done = world.a.run("-j", jobs, "--budget", "3usd", code=75)
     assert len(world.calls()) == 1
     assert "article does not say what it costs ($GITSTATE_USAGE)" in done.err
 
@@ -368,7 +368,7 @@ def test_p7_failed_tries_count_in_the_budget(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two"], policy=QUICKLY)
     world.tell(usage={"usd": 1.0})
     world.tell("one", usage={"usd": 1.0}, answer=" ")
-    done = world.a.run("--budget", "2usd")
+    done = world.a.run("--budget", "2usd", code=75)
     assert len(world.calls()) == 2
     assert "Stopped: the next work would pass the budget of $2.00." in done.err
 
@@ -424,9 +424,9 @@ def test_p7_a_paused_work_is_left_by_another_machine_too_until_its_time(tmp_path
 def test_p7_a_budget_of_the_configuration_counts_and_the_command_line_before_it(tmp_path: Path) -> None:
     world = World(tmp_path, items=[f"i{number}" for number in range(6)], budget="2usd")
     world.tell(usage={"usd": 1.0})
-    world.a.run()
+    world.a.run(code=75)
     assert len(world.calls()) == 2
-    world.a.run("--budget", "3usd")
+    world.a.run("--budget", "3usd", code=75)
     assert len(world.calls()) == 5
 
 
