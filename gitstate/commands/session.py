@@ -36,7 +36,7 @@ from gitstate.edge.watch import WATCH
 from gitstate.errors import is_full
 
 _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
-_CUT = 64 * 1024  # bytes; with less, what a command wrote may have been cut off, whatever its exit code says
+_BLOCK = 1024  # bytes, the least that file systems allot
 _ROOM = 2.0  # seconds between looks for room on a full disk
 _AT_ONCE = 8  # works that are put in their places at a time
 _TRIES = 3  # of spooling an answer on a disk that errs
@@ -217,9 +217,8 @@ class Session:
             "filed": result.filed,
             "usage": dict(result.usage),
         }
-        if result.free < (_CUT if result.code == 0 else _LEAST_ROOM):
-            # The command had no room to answer in: that is this disk's failure, not the work's, and what came of it may
-            # be a part of the answer, also where the command did not notice.
+        if result.free < _LEAST_ROOM and (result.code != 0 or any(map(_may_be_cut, result.outputs))):
+            # The command had no room to answer in: that is this disk's failure, not the work's.
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.scratch)
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
         self._spool(intent, spooled, hurry)
@@ -515,6 +514,12 @@ class Session:
         return any(line.attempt == intent.attempt for line in receipts) or (
             verdict is not None and intent.attempt in verdict.attempts
         )
+
+
+def _may_be_cut(output: bytes) -> bool:
+    """Whether an output that was written on a full disk may be a part of the answer only, which its command did not
+    notice. What did not fit ends where the last block ended that was to be had."""
+    return len(output) % _BLOCK == 0
 
 
 def _beside(path: str, name: str) -> str:

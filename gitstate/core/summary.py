@@ -128,7 +128,8 @@ def _spent(facts: Iterable[Mapping[str, Any]]) -> Spend:
             usd += cost
         elif not counts:
             unpriced += 1
-    return Spend(attempts, seconds, usd, tokens, unpriced)
+    # (rounded, so that the order in which they are added up does not show)
+    return Spend(attempts, round(seconds, 3), round(usd, 6), tokens, unpriced)
 
 
 def estimate(works: Iterable[Status], prices: Mapping[str, Price]) -> Estimate:

@@ -118,6 +118,14 @@ def is_filed(folder: Folder) -> bool:
     return False
 
 
+def room(folder: Folder) -> int:
+    """The bytes of room on the disk that holds the folder, whatever the job did to its name."""
+    if hasattr(os, "fstatvfs"):
+        found = os.fstatvfs(folder.stdout)
+        return found.f_bavail * found.f_frsize
+    return shutil.disk_usage(os.path.dirname(folder.path)).free
+
+
 def usage(path: str) -> dict[str, int | float | str]:
     """What a command left in $GITSTATE_USAGE, a JSON object; whatever is not of the kind expected is left out."""
     try:

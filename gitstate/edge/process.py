@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from gitstate.core.plan import Command
 from gitstate.edge import group
-from gitstate.edge.folder import Folder, collect, is_filed, private, tail, usage
+from gitstate.edge.folder import Folder, collect, is_filed, private, room, tail, usage
 from gitstate.edge.group import Leader
 from gitstate.edge.watch import WATCH
 
@@ -137,7 +136,7 @@ def _run(job: Job, folder: Folder, began: float, stop: _Stop) -> Result:
         seconds=seconds,
         usage=usage(folder.of("usage")),
         filed=bool(outputs) and is_filed(folder),
-        free=shutil.disk_usage(folder.path).free,
+        free=room(folder),
     )
 
 

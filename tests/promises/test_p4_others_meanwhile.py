@@ -68,7 +68,7 @@ def test_p9_who_switches_branches_and_back_during_a_run_finds_every_output_where
     until(lambda: world.a.show("out/one.md", "main"), running)
     world.a.git("switch", "-q", "main")
     (tmp_path / "go-two").touch()
-    running.wait(0)
+    assert running.wait().code in (0, 3)  # (whether it noticed before its last work had begun)
     assert world.a.status() == ""
     assert {"out/one.md", "out/two.md"} <= world.a.files()
 
