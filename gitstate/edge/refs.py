@@ -161,6 +161,7 @@ def clear_stale_locks(repository: Repository) -> Cleared:
             if before[path] is not None and _stamp(path) == before[path]:
                 os.unlink(path)
                 removed.append(path)
+    _bring_back(repository, moves)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(journal_path)
     watched = [
@@ -174,6 +175,15 @@ def clear_stale_locks(repository: Repository) -> Cleared:
         if os.path.lexists(path)
     ]
     return Cleared(removed, left)
+
+
+def _bring_back(repository: Repository, moves: Sequence[Move]) -> None:
+    """A ref that a power cut in the middle of our move has taken altogether goes back to where it was before: that was
+    on the disk already. What it was to become is recorded anew."""
+    git = Git(repository.root)
+    for ref, old, _ in moves:
+        if old is not None and git.run("show-ref", "--verify", "--quiet", ref, check=False).code:
+            git.run(*DURABLE, "update-ref", "-m", "gitstate: recover", ref, old, repository.zero, check=False)
 
 
 def _read_journal(path: str) -> tuple[list[Move], Optional[str], int]:

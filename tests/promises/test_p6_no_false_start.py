@@ -343,3 +343,18 @@ def test_p6_a_process_that_reads_beside_a_run_sees_no_half_of_it(tmp_path: Path)
     running.wait(0)
     assert set(seen) <= {"pending", "running", "done"}
     until(lambda: set(world.a.states().values()) == {"done exact"})
+
+
+def test_p6_a_notes_ref_that_a_power_cut_took_in_the_middle_of_its_move_is_brought_back(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path)
+    world.a.run()
+    tip = world.a.git("rev-parse", RECEIPTS)
+    moves = [[RECEIPTS, tip, "f" * 40], ["refs/heads/main", world.a.git("rev-parse", "main"), "e" * 40]]
+    journal = {"format": 1, "git_dir": str(world.a.path / ".git"), "moves": moves}
+    (world.a.state / "recording.json").write_text(json.dumps(journal))
+    (world.a.path / ".git" / RECEIPTS).unlink()
+    assert "Nothing to do" in world.a.run().err
+    assert world.a.git("rev-parse", RECEIPTS) == tip
+    assert len(world.calls()) == 2
