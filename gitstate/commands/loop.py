@@ -133,7 +133,10 @@ class Loop:
             ):
                 self._held.append(key)
             elif self.purse.unpriced(key[1]):
-                self.spent = f"{key[1]} does not say what it costs ($GITSTATE_USAGE), so no budget can hold"
+                self.spent = (
+                    f"{key[1]} does not say what it costs ($GITSTATE_USAGE), or not as JSON like "
+                    '{"usd": 0.02}, so no budget can hold'
+                )
             elif not self.purse.fits(key[1]):
                 self._ready.append(key)  # what is under way may turn out cheaper
                 if not self._flying:
