@@ -128,7 +128,7 @@ class Loop:
         while self._ready and self._may_begin():
             key = self._ready.pop()
             beyond = self.options.limit is not None and len(self.begun) >= self.options.limit
-            if (beyond and key not in self.begun) or not self.windows.lets(
+            if (beyond and not self.reactions.tries(key)) or not self.windows.lets(
                 self._account(key), bool(self.reactions.tries(key))
             ):
                 self._held.append(key)

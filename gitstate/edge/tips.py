@@ -107,7 +107,7 @@ def _existed(log: str) -> bool:
     log too; but git writes the log first, so that after a kill there may be one of a ref that never came to be."""
     try:
         with open(log, "rb") as file:
-            lines = file.read().splitlines()
+            lines = file.read().strip(b"\0").splitlines()  # (zeros: a line whose content a power cut took)
     except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         return False
     return bool(lines) and bool(lines[-1].split(b" ")[0].strip(b"0"))

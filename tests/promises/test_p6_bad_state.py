@@ -121,6 +121,10 @@ def is_clear(done: Done, path: Path, damage: Damage, clone: Clone) -> bool:
     """Whether an error says what is wrong."""
     if damage.name == "folder" and "objects" in path.parts:
         return "mmap failed" in done.err or "refs/" in done.err  # all that git says
+    if path.suffix == ".idx":
+        return (
+            "git " in done.err
+        )  # git names the object that it did not find by it, or the index, as it happens
     return any(name in done.err for name in names(path, clone))
 
 

@@ -358,3 +358,12 @@ def test_p6_a_notes_ref_that_a_power_cut_took_in_the_middle_of_its_move_is_broug
     assert "Nothing to do" in world.a.run().err
     assert world.a.git("rev-parse", RECEIPTS) == tip
     assert len(world.calls()) == 2
+
+
+def test_p6_a_log_of_zeros_knows_of_no_ref_that_was_there(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    log = world.a.path / ".git/logs" / RECEIPTS
+    log.parent.mkdir(parents=True)
+    log.write_bytes(bytes(150))
+    world.a.run()
+    assert set(world.a.states().values()) == {"done exact"}
