@@ -218,7 +218,9 @@ def _windows(session: Session, syncing: Syncing, stop: Stop, clock: Clock) -> Wi
         def look(account: str) -> tuple[Answer, Optional[Failed]]:
             return ask(workflow, account, session.root, session.scratch, clock.now(), stop.cancel)
 
-    return Windows(Pauses(clone.git, clone.objects, syncing.reachable), look, clock.now)
+    pauses = Pauses(clone.git, clone.objects, syncing.reachable)
+    pauses.deliver()  # what an earlier run could not tell the others
+    return Windows(pauses, look, clock.now)
 
 
 def _agenda(

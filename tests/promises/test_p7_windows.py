@@ -150,3 +150,19 @@ def test_p7_a_probe_that_finds_the_window_open_lifts_the_pause(tmp_path: Path) -
     assert "closed" in world.a.gitstate("probe", code=75, OPEN="75").out
     assert "lifted" in world.a.gitstate("probe", code=0, OPEN="0").out
     world.a.run(OPEN="75")
+
+
+def test_p7_a_pause_that_the_remote_could_not_be_told_of_is_told_by_the_next_run(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.a.run("--limit", "1")
+    world.tell(**CLOSED)
+    world.take_remote_away()
+    world.a.run(code=75)
+    world.bring_remote_back()
+    assert not world.git(world.remote, "for-each-ref", PAUSES)
+    world.a.run(code=75)
+    assert world.git(world.remote, "for-each-ref", PAUSES)
+    other = world.clone("b")
+    before = len(world.calls())
+    other.run(code=75)
+    assert len(world.calls()) == before
