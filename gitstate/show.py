@@ -170,11 +170,6 @@ def story(line: str, end: str = "\n") -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
-def counts_line(counts: Mapping[str, int]) -> str:
-    """States with their counts, those that are zero left out but for done."""
-    return ", ".join(f"{count:,} {state}" for state, count in counts.items() if count or state == "done")
-
-
 def bar(done: int, total: int, width: int = 20) -> str:
     """How far something is, as a bar of `width` characters; full only when all is done."""
     filled = width * done // total if total else 0

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from gitstate.core.verdict import STATES
+
 Then = Literal["fail", "pause", "pause_run"]
 THENS: tuple[Then, ...] = ("fail", "pause", "pause_run")
 
@@ -36,7 +38,7 @@ TABLE: Mapping[str, Row] = {
     "planning_error": Row(1, 1.0, "fail"),
 }
 
-CATEGORIES = ("timeout", "quota", "validation", "phase_error", "planning_error", "unknown")
+CATEGORIES = tuple(STATES)
 
 Policy = Mapping[str, Row]  # rows that count before those of the table
 

@@ -109,12 +109,6 @@ class Reader:
         self.expected(at, "a duration above 0", value)
         return None
 
-    def number_or_mapping(self, value: object, at: At) -> object | None:
-        if isinstance(value, (int, float, dict)) and not isinstance(value, bool):
-            return value
-        self.expected(at, "a number or a mapping", value)
-        return None
-
     def one_of(self, value: object, at: At, choices: Sequence[str]) -> str | None:
         if isinstance(value, str) and value in choices:
             return value

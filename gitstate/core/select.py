@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gitstate.core.derive import Status
 from gitstate.core.glob import is_glob, translate
 from gitstate.core.plan import Workflow
+from gitstate.core.policy import CATEGORIES
 from gitstate.errors import UsageError
 
 _VALUES = {
@@ -23,7 +24,7 @@ _VALUES = {
         "exact",
         "accepted",
     ),
-    "category": ("timeout", "quota", "validation", "phase_error", "planning_error", "unknown"),
+    "category": CATEGORIES,
 }
 
 
