@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -166,3 +167,30 @@ def test_p7_a_pause_that_the_remote_could_not_be_told_of_is_told_by_the_next_run
     before = len(world.calls())
     other.run(code=75)
     assert len(world.calls()) == before
+
+
+def test_p7_a_night_does_not_use_up_the_limit_by_looking(tmp_path: Path) -> None:
+    world = world_of(tmp_path)
+    world.tell(
+        "one", exit=1, answer="", once=True, stderr="HTTP 429: usage limit reached, resets in 1 seconds\n"
+    )
+    world.a.run("--wait", "--limit", "1")
+    assert sorted(world.a.states().values()) == ["done exact", "pending new", "pending new"]
+
+
+def test_a_remote_that_never_answers_does_not_keep_a_run_from_ending_when_it_is_told_to(
+    tmp_path: Path,
+) -> None:
+    world = world_of(tmp_path)
+    world.a.git("remote", "set-url", "origin", "ssh://nowhere.invalid/x.git")
+    asked = tmp_path / "asked"
+    running = world.a.start("run", GIT_SSH_COMMAND=f"touch {asked}; exec sleep 600 #")
+    for _ in range(8):  # each call of git's that hangs ends by a signal of its own
+        if until(asked.exists, running):
+            asked.unlink(missing_ok=True)
+            running.signal(signal.SIGTERM)
+            time.sleep(0.5)
+        if running.ended():
+            break
+    assert running.wait().code in (75, 130)
+    assert not world.calls()
