@@ -6,7 +6,7 @@ What makes them valid is in `core/validate.py`; how they are read from files is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, Optional, Union
+from typing import Literal, NamedTuple, Optional, Union
 
 from gitstate.core.budget import Budget
 from gitstate.core.ownrules import OwnRule
@@ -40,6 +40,26 @@ class Checks(NamedTuple):
     command: Optional[Command] = None
 
 
+OnStale = Literal["ask", "update", "ignore"]
+Workspace = Literal["root", "worktree", "scratch"]
+Guard = Literal["off", "warn", "strict"]
+ON_STALE: tuple[OnStale, ...] = ("ask", "update", "ignore")
+WORKSPACES: tuple[Workspace, ...] = ("root", "worktree", "scratch")
+GUARDS: tuple[Guard, ...] = ("off", "warn", "strict")
+SETTLE = 10.0  # seconds
+
+
+class Effect(NamedTuple):
+    """How a stage that changes the world is kept from doing so twice."""
+
+    evidence: Optional[Command] = (
+        None  # asks the world whether it has happened: 0 yes, 1 no, else cannot tell
+    )
+    idempotent: bool = False  # whether doing it twice with the same key is doing it once
+    on_stale: OnStale = "ask"  # what is done once its inputs have changed after it happened
+    settle: float = SETTLE  # seconds that an act may still take to show after its outcome was lost
+
+
 class Stage(NamedTuple):
     """One step that every item passes through, as configured."""
 
@@ -60,6 +80,9 @@ class Stage(NamedTuple):
     silence: Optional[float] = None  # seconds without a new byte from the command
     account: Optional[str] = None  # whose quota its calls use
     policy: Mapping[str, Row] = {}  # what is done about its failures, where that is not what the table says
+    effect: Optional[Effect] = None  # what makes it an effect: it changes the world outside the repository
+    workspace: Workspace = "root"  # where its command runs
+    guard: Guard = "warn"  # what is done about files that its command writes where it should not
 
 
 class PlanSource(NamedTuple):

@@ -18,6 +18,7 @@ from gitstate.errors import Place, Problem
 At = tuple[str | int, ...]  # the keys and positions that lead to a value
 Places = Mapping[At, int]  # its line
 T = TypeVar("T")
+W = TypeVar("W", bound=str)
 
 _STAGE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -98,25 +99,27 @@ class Reader:
         self.expected(at, "a whole number, 0 or more", value)
         return None
 
-    def seconds(self, value: object, at: At) -> float | None:
+    def seconds(self, value: object, at: At, *, none: bool = False) -> float | None:
+        """A duration above 0; with `none`, 0 too."""
         try:
             result = values.duration(value)
         except ValueError as error:
             self.expected(at, "a duration", value, f"{error}.")
             return None
-        if result > 0:
+        if result > 0 or (none and result == 0):
             return result
         self.expected(at, "a duration above 0", value)
         return None
 
-    def one_of(self, value: object, at: At, choices: Sequence[str]) -> str | None:
-        if isinstance(value, str) and value in choices:
-            return value
+    def one_of(self, value: object, at: At, choices: Sequence[W]) -> W | None:
+        for choice in choices:
+            if value == choice:
+                return choice
         hint = nearest(value, choices) if isinstance(value, str) else ""
         self.expected(at, " or ".join(map(quoted, choices)), value, hint)
         return None
 
-    def some_of(self, value: object, at: At, choices: Sequence[str]) -> tuple[str, ...] | None:
+    def some_of(self, value: object, at: At, choices: Sequence[W]) -> tuple[W, ...] | None:
         return self.several(value, at, lambda entry, here: self.one_of(entry, here, choices))
 
     def several(self, value: object, at: At, parse: Callable[[object, At], T | None]) -> tuple[T, ...] | None:

@@ -8,17 +8,32 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gitstate.core import ownrules
 from gitstate.core.budget import Budget
 from gitstate.core.budget import parse as parse_budget
-from gitstate.core.plan import Checks, Command, PlanSource, Stage, Value, Workflow
+from gitstate.core.plan import (
+    GUARDS,
+    ON_STALE,
+    SETTLE,
+    WORKSPACES,
+    Checks,
+    Command,
+    Effect,
+    Guard,
+    OnStale,
+    PlanSource,
+    Stage,
+    Value,
+    Workflow,
+    Workspace,
+)
 from gitstate.core.policy import CATEGORIES, THENS, Row
 from gitstate.core.policy import row as row_of
 from gitstate.core.problems import nearest, quoted, report
-from gitstate.core.schema import At, Places, Reader, dotted
+from gitstate.core.schema import At, Places, Reader, W, dotted
 from gitstate.core.verdict import CHECKS, STATES
 from gitstate.errors import Problem
 
@@ -29,7 +44,7 @@ _TOP = (
 _STAGE = (
     "needs", "prompt", "template", "run", "output", "inputs", "code", "check", "ignore", "model", "ttl",
     "timeout", "silence", "account", "policy", "effect", "evidence", "guard", "idempotent", "on_stale",
-    "workspace",
+    "settle", "workspace",
 )  # fmt: skip
 _CHECK = (
     "min_bytes", "max_bytes", "front_matter", "json", "json_schema", "regex", "command",
@@ -37,16 +52,7 @@ _CHECK = (
 _COMPONENTS = ("plan", "prompt", "template", "model", "inputs", "run")
 _KINDS = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl", ".csv": "csv"}
 
-# Words of the design that this version does not act on, with the values that change nothing. Any other value
-# is refused: to ignore it would be to do something else than what was asked.
-_NOT_YET: Mapping[str, tuple[object, ...]] = {
-    "coordinate": (),
-    "effect": (False,),
-    "guard": (),
-    "lease": (),
-    "on_stale": (),
-    "workspace": ("root",),
-}
+_NOT_YET = ("coordinate", "lease")  # words of the design that this version does not act on
 
 
 class Examined(NamedTuple):
@@ -89,9 +95,15 @@ def examine(data: object, places: Places, path: str) -> Examined:
     notify = reader.command(top["notify"], ("notify",)) if "notify" in top else None
     budget = reader.get(top, "budget", (), lambda value, at: _budget(reader, value, at))
     rules = reader.get(top, "rules", (), lambda value, at: ownrules.read(reader, value, at)) or ()
-    _reserved(reader, top, ())
+    _not_yet(reader, top)
+    usual = _Usual(
+        model,
+        _choice(reader, top, "on_stale", (), ON_STALE) or "ask",
+        _choice(reader, top, "workspace", (), WORKSPACES) or "root",
+        _choice(reader, top, "guard", (), GUARDS),
+    )
     policy = reader.get(top, "policy", (), lambda value, at: _policy(reader, value, at)) or {}
-    stages = [stage._replace(policy={**policy, **stage.policy}) for stage in _stages(reader, top, model)]
+    stages = [stage._replace(policy={**policy, **stage.policy}) for stage in _stages(reader, top, usual)]
     order = _order(reader, stages)
     if reader.problems or source is None:
         return Examined(None, source, reader.problems)
@@ -143,7 +155,16 @@ def _source(reader: Reader, value: object, at: At) -> PlanSource | None:
     return PlanSource(kind, path, reader.place(at)) if path and kind else None
 
 
-def _stages(reader: Reader, top: Mapping[str, object], model: Mapping[str, Value]) -> list[Stage]:
+class _Usual(NamedTuple):
+    """What holds for stages that say nothing else."""
+
+    model: Mapping[str, Value]
+    on_stale: OnStale
+    workspace: Workspace
+    guard: Guard | None
+
+
+def _stages(reader: Reader, top: Mapping[str, object], usual: _Usual) -> list[Stage]:
     if "stages" not in top:
         reader.wrong((), "The key 'stages' is missing.", "Without a stage, no item promises an output.")
     stages = reader.get(top, "stages", (), reader.mapping)
@@ -151,10 +172,10 @@ def _stages(reader: Reader, top: Mapping[str, object], model: Mapping[str, Value
         return []
     if not stages:
         reader.wrong(("stages",), "There is no stage.", "Without a stage, no item promises an output.")
-    return [_stage(reader, name, stages, model) for name in stages]
+    return [_stage(reader, name, stages, usual) for name in stages]
 
 
-def _stage(reader: Reader, name: str, stages: Mapping[str, object], top_model: Mapping[str, Value]) -> Stage:
+def _stage(reader: Reader, name: str, stages: Mapping[str, object], usual: _Usual) -> Stage:
     at: At = ("stages", name)
     reader.stage_name(name, at)
     stage = reader.get(stages, name, ("stages",), reader.mapping)
@@ -167,9 +188,9 @@ def _stage(reader: Reader, name: str, stages: Mapping[str, object], top_model: M
     run = reader.command(stage["run"], (*at, "run")) if "run" in stage else None
     prompt = reader.get(stage, "prompt", at, reader.path)
     model = reader.get(stage, "model", at, reader.values)
-    if model is None and (prompt or _names_model(run or "")) and top_model:
-        model = top_model
-    _reserved(reader, stage, at)
+    if model is None and (prompt or _names_model(run or "")) and usual.model:
+        model = usual.model
+    workspace = _choice(reader, stage, "workspace", at, WORKSPACES) or usual.workspace
     return Stage(
         name=name,
         place=reader.place(at),
@@ -189,6 +210,12 @@ def _stage(reader: Reader, name: str, stages: Mapping[str, object], top_model: M
         silence=reader.get(stage, "silence", at, reader.seconds),
         account=reader.get(stage, "account", at, reader.text),
         policy=reader.get(stage, "policy", at, lambda value, here: _policy(reader, value, here)) or {},
+        effect=_effect(reader, stage, at, usual.on_stale),
+        workspace=workspace,
+        # Where it runs in a place of its own, nobody looks unless told to.
+        guard=_choice(reader, stage, "guard", at, GUARDS)
+        or usual.guard
+        or ("warn" if workspace == "root" else "off"),
     )
 
 
@@ -232,12 +259,12 @@ def _row(reader: Reader, name: str, rows: Mapping[str, object], at: At) -> Row |
     tries = reader.get(fields, "tries", here, reader.count)
     if tries == 0:
         reader.wrong((*here, "tries"), "tries: 0 would never begin.", "The first attempt counts: write 1.")
-    then = reader.get(fields, "then", here, lambda text, place: reader.one_of(text, place, THENS))
+    then = _choice(reader, fields, "then", here, THENS)
     base = reader.get(fields, "base", here, reader.seconds)
     return Row(
         usual.tries if tries is None else tries,
         usual.base if base is None else base,
-        next((one for one in THENS if one == then), usual.then),
+        then or usual.then,
     )
 
 
@@ -274,33 +301,45 @@ def _checks(reader: Reader, value: object, at: At) -> Checks | None:
     )
 
 
-def _reserved(reader: Reader, mapping: Mapping[str, object], at: At) -> None:
-    """Types of the words of later versions; refuses those that would mean something (see _NOT_YET)."""
-    types: Mapping[str, Callable[[object, At], object | None]] = {
-        "coordinate": lambda value, here: reader.one_of(value, here, ("leases",)),
-        "effect": reader.flag,
-        "evidence": reader.command,
-        "guard": lambda value, here: reader.one_of(value, here, ("warn", "strict")),
-        "idempotent": reader.flag,
-        "lease": reader.seconds,
-        "on_stale": lambda value, here: reader.one_of(value, here, ("ask", "update", "ignore")),
-        "workspace": lambda value, here: reader.one_of(value, here, ("root", "worktree", "scratch")),
-    }
-    allowed = _STAGE if at else _TOP
-    for key, parse in types.items():
-        if key not in mapping or key not in allowed:
-            continue
-        before = len(reader.problems)
-        value = mapping[key]
-        reader.get(mapping, key, at, parse)
-        if len(reader.problems) == before and key in _NOT_YET and value not in _NOT_YET[key]:
-            said = f"{key}: {value}".lower() if isinstance(value, (bool, str)) else key
-            reader.wrong((*at, key), f"`{said}` is not supported by this version of gitstate.", "Remove it.")
-    for key in ("evidence", "idempotent"):
-        if at and key in mapping and mapping.get("effect") is not True:
-            reader.wrong(
-                (*at, key), f"'{key}' says something about an effect.", "Such a stage has `effect: true`."
-            )
+_OF_EFFECTS = ("evidence", "idempotent", "on_stale", "settle")
+
+
+def _effect(reader: Reader, stage: Mapping[str, object], at: At, on_stale: OnStale) -> Effect | None:
+    """How a stage is an effect; None if it is none. `on_stale`: where it does not say."""
+    is_effect = reader.get(stage, "effect", at, reader.flag)
+    evidence = reader.command(stage["evidence"], (*at, "evidence")) if "evidence" in stage else None
+    idempotent = reader.get(stage, "idempotent", at, reader.flag)
+    settle = reader.get(stage, "settle", at, lambda value, here: reader.seconds(value, here, none=True))
+    own = _choice(reader, stage, "on_stale", at, ON_STALE)
+    if not is_effect:
+        for key in _OF_EFFECTS:
+            if key in stage:
+                reader.wrong(
+                    (*at, key), f"'{key}' says something about an effect.", "Such a stage has `effect: true`."
+                )
+        return None
+    if evidence is not None and isinstance(outputs := stage.get("output"), list) and len(outputs) > 1:
+        reader.wrong(
+            (*at, "evidence"),
+            "What evidence prints becomes the output, and this stage has several.",
+            "Let another stage, which needs this one, make the others.",
+        )
+    return Effect(evidence, bool(idempotent), own or on_stale, SETTLE if settle is None else settle)
+
+
+def _choice(
+    reader: Reader, mapping: Mapping[str, object], key: str, at: At, choices: Sequence[W]
+) -> W | None:
+    return reader.get(mapping, key, at, lambda value, here: reader.one_of(value, here, choices))
+
+
+def _not_yet(reader: Reader, top: Mapping[str, object]) -> None:
+    """Refuses the words of later versions: to ignore one would be to do something else than what was asked."""
+    for key in _NOT_YET:
+        if key in top:
+            value = top[key]
+            said = f"{key}: {value}" if isinstance(value, str) else key
+            reader.wrong((key,), f"`{said}` is not supported by this version of gitstate.", "Remove it.")
 
 
 def _needs(reader: Reader, stages: Sequence[Stage]) -> list[set[int]]:

@@ -11,7 +11,7 @@ from gitstate.core.budget import Budget
 from gitstate.core.identity import SCHEME, fill, plan_digests
 from gitstate.core.identity import Sources as SourceIds
 from gitstate.core.ownrules import OwnRule
-from gitstate.core.plan import Checks, Item, Plan, PlanSource, Stage, Value, Workflow
+from gitstate.core.plan import Checks, Effect, Item, Plan, PlanSource, Stage, Value, Workflow
 from gitstate.core.policy import Row
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
@@ -105,7 +105,8 @@ def _workflow_from(plain: Any) -> Workflow:
         stage = Stage._make(fields)
         policy = {name: Row._make(row) for name, row in stage.policy.items()}
         place, check = Place._make(stage.place), Checks._make(stage.check)
-        stages.append(stage._replace(place=place, check=check, policy=policy))
+        effect = None if stage.effect is None else Effect._make(stage.effect)
+        stages.append(stage._replace(place=place, check=check, policy=policy, effect=effect))
     source = PlanSource._make(workflow.source)
     source = source._replace(place=Place._make(source.place))
     budget = Budget._make(workflow.budget) if workflow.budget else None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gitstate.core import validate
 from gitstate.core import workflow as workflow_module
 from gitstate.core.budget import Budget
-from gitstate.core.plan import Checks, Workflow, account_of
+from gitstate.core.plan import Checks, Effect, Workflow, account_of
 from gitstate.core.policy import TABLE
 from gitstate.core.workflow import examine
 from gitstate.errors import ConfigError, Place
@@ -184,7 +184,6 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config(group=""), "group must be text"),
         (config(stag={}), "'stag' is not known. Did you mean 'stages'?"),
         (config(account=None), "account must be text"),
-        (config(lease="x"), "lease must be a duration"),
         (config(on_stale="redo"), "'ask' or 'update' or 'ignore'"),
         (config({"promt": "x"}), "'promt' is not known in stages.s. Did you mean 'prompt'?"),
         (config({"run": ""}), "stages.s.run must be text"),
@@ -240,6 +239,12 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config({"policy": {"timeout": {"then": "stop"}}}), "'fail' or 'pause' or 'pause_run'"),
         (config({"evidence": "x"}), "effect: true"),
         (config({"idempotent": True}), "effect: true"),
+        (config({"on_stale": "ask"}), "effect: true"),
+        (config({"settle": 3}), "effect: true"),
+        (config({"effect": True, "settle": -1}), "between 0 and"),
+        (config({"effect": True, "evidence": "x", "output": ["a/{slug}", "b/{slug}"]}), "has several"),
+        (config({"workspace": "tmp"}), "'root' or 'worktree' or 'scratch'"),
+        (config({"guard": "no"}), "'off' or 'warn' or 'strict'"),
         (config({"coordinate": "leases"}), "'coordinate' is not known in stages.s"),
     ],
 )
@@ -250,18 +255,34 @@ def test_mistakes_are_said(data: object, words: str) -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (config({"effect": True}), "effect: true"),
-        (config({"workspace": "worktree"}), "workspace: worktree"),
-        (config({"workspace": "scratch"}), "workspace: scratch"),
-        (config({"guard": "strict"}), "guard: strict"),
-        (config({"guard": "warn"}), "guard: warn"),
         (config(lease="10m"), "lease: 10m"),
-        (config(on_stale="ignore"), "on_stale: ignore"),
         (config(coordinate="leases"), "coordinate: leases"),
     ],
 )
 def test_words_of_later_versions_are_refused_rather_than_ignored(data: object, what: str) -> None:
     assert f"`{what}` is not supported by this version" in problems(data)
+
+
+def test_an_effect_is_read_with_what_keeps_it_from_happening_twice() -> None:
+    (stage,) = read(
+        config({"effect": True, "evidence": ["find", "{{ slug }}"], "settle": 0}, on_stale="update")
+    ).stages
+    assert stage.effect == Effect(("find", "{{ slug }}"), idempotent=False, on_stale="update", settle=0.0)
+    (stage,) = read(config({"effect": True, "idempotent": True, "on_stale": "ignore", "settle": "1m"})).stages
+    assert stage.effect == Effect(None, idempotent=True, on_stale="ignore", settle=60.0)
+    (stage,) = read(config({"effect": False}, on_stale="update")).stages
+    assert stage.effect is None
+
+
+def test_where_a_stage_runs_and_what_guards_it_is_said_once_or_for_each() -> None:
+    (stage,) = read(config()).stages
+    assert (stage.workspace, stage.guard) == ("root", "warn")
+    (stage,) = read(config(workspace="worktree")).stages
+    assert (stage.workspace, stage.guard) == ("worktree", "off")
+    (stage,) = read(config({"workspace": "scratch"}, guard="strict")).stages
+    assert (stage.workspace, stage.guard) == ("scratch", "strict")
+    (stage,) = read(config({"guard": "off"}, guard="strict")).stages
+    assert stage.guard == "off"
 
 
 def test_what_is_not_supported_is_a_word_that_is_known() -> None:
