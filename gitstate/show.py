@@ -282,6 +282,38 @@ def recalled_line(name: str, outputs: Sequence[str], seconds: float, usd: object
     return f"{sign} {safe(name)}  {safe(outputs[0])}  its kept answer passes now, nothing was paid again  [{counter}]"
 
 
+def adopted_line(name: str, outputs: Sequence[str], seconds: float, usd: object, counter: str) -> str:
+    """An effect that has happened before, as evidence says."""
+    sign = paint("✓", "32", sys.stderr)
+    return f"{sign} {safe(name)}  {safe(outputs[0])}  it has happened, says evidence; not done again  [{counter}]"
+
+
+def unsure_line(name: str, failed: Failed) -> str:
+    """An act that failed, and may have happened all the same."""
+    sign = paint("?", "33", sys.stderr)
+    return f"{sign} {safe(name)}  {failed.name}: {first_words(failed.evidence)}  (asking whether it has happened)"
+
+
+def asked_again_line(name: str, after: float) -> str:
+    """An act that does not show, and may still."""
+    return f"? {safe(name)}  it does not show; asked again in {duration(after)}, in case it is on its way"
+
+
+def elsewhere_line(name: str, until: str) -> str:
+    """An act that another clone began and has not told the end of."""
+    return f"{paint('‖', '33', sys.stderr)} {safe(name)}  may be under way in another clone until {until}"
+
+
+def absent_line(name: str, said: str) -> str:
+    """An act that has not happened."""
+    return f"{paint('↻', '33', sys.stderr)} {safe(name)}  it has not happened, says evidence ({safe(said)})"
+
+
+def insisting_line(said: str, after: float) -> str:
+    """What an effect did is not recorded yet."""
+    return f"What has been done cannot be recorded ({first_words(said)}); trying again in {duration(after)}."
+
+
 def failed_line(name: str, failed: Failed) -> str:
     """A work that failed, with the first line of the evidence."""
     words = first_words(failed.evidence)
@@ -342,6 +374,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         (fields["failed"], "failed"),
         (fields["paused"], "paused"),
         (fields["left"], "left alone"),
+        (fields["asked"], "waiting for your word"),
         (fields["unfinished"], "not begun or not finished"),
         (len(agenda.failed) + fields["before"], "failed before"),
         (len(agenda.paused), "paused before"),
@@ -357,6 +390,17 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
     lines = [f"{', '.join(parts)} in {duration(fields['seconds'])}{spent}.{_skipped(fields)}"]
     if fields["stopped"]:
         lines.append(f"Stopped: {safe(fields['stopped'])}.")
+    if fields["asked"]:
+        lines.append(
+            "Some effects wait for your word (gitstate plan names them). What happened, where nobody can tell: "
+            "gitstate resolve SLUG --happened EVIDENCE, or --did-not-happen. What changed after it happened: "
+            "gitstate accept SLUG keeps it so, gitstate run --redo SLUG repeats it."
+        )
+    if fields["untold"]:
+        lines.append(
+            f"{number(fields['untold'], 'effect was', 'effects were')} not begun: the remote has to know before, and "
+            "was not to be asked, or out of reach."
+        )
     if agenda.failed or fields["failed"]:
         lines.append(
             "Failed works stay failed until an input changes; see gitstate why SLUG. `gitstate run --retry-failed` "

@@ -44,17 +44,20 @@ def conclude(
     failed = progress.failed + len(agenda.failed) + progress.before
     paused = progress.paused + len(agenda.paused)
     left = len(agenda.protected) + progress.left + waiting
+    asked = len(agenda.asked) + progress.asked
     code = (
         130
         if stop.is_set()
         else 75
         if closed
+        else 3
+        if asked
         else 1
         if failed or loop.reactions.tripped
         else 3
         if left or loop.disturbed
         else 75
-        if paused or syncing.away or loop.spent
+        if paused or syncing.away or loop.spent or loop.acts.untold
         else 0
     )
     saved = _saved(session, agenda.done)
@@ -66,6 +69,8 @@ def conclude(
         "paused": progress.paused,
         "before": progress.before,
         "left": left,
+        "asked": asked,
+        "untold": loop.acts.untold,
         "unfinished": loop.unfinished,
         "dropped": loop.dropped,
         "seconds": round(progress.clock() - progress.began, 1),

@@ -74,6 +74,10 @@ class Judge:
         """
         facts = spooled.facts
         judged = Judged(intent, spooled.seconds, dict(facts["usage"]), at=spooled.at)
+        if facts.get("adopted"):
+            # The word of evidence, or of a person, on what has happened: nothing that a check could turn away.
+            judged.facts.update(facts["adopted"])
+            return self._shaped(judged, spooled.outputs)
         ending, at = _ending(spooled), when(spooled.at)
         failed = failure(ending, rules, at)
         if (
@@ -86,15 +90,21 @@ class Judge:
             failed = failed or (verdict.of_check(*found) if found else None)
         if failed is not None:
             return judged._replace(failed=failed)
+        judged = self._shaped(judged, spooled.outputs)
+        if judged.failed is not None or stage is None:
+            return judged
+        passed, failed = self._check(intent, stage, judged.outputs, text, cancel)
+        return judged._replace(checks=tuple(passed), failed=failed)
+
+    def _shaped(self, judged: Judged, response: Sequence[bytes]) -> Judged:
+        """A response in the shape of its outputs."""
         try:
-            outputs = self._jobs.outputs(intent, spooled.outputs)
-            passed, failed = self._check(intent, stage, outputs, text, cancel) if stage else ([], None)
+            return judged._replace(outputs=tuple(self._jobs.outputs(judged.intent, response)))
         except UnicodeDecodeError as error:
             words = f"The answer is not UTF-8, which its template needs: {error}"
             return judged._replace(failed=verdict.of_check("encoding", words))
         except RenderError as error:
             return judged._replace(failed=verdict.of_rendering(str(error)))
-        return judged._replace(outputs=tuple(outputs), checks=tuple(passed), failed=failed)
 
     def _check(
         self,

@@ -45,11 +45,12 @@ def receipt(judged: Judged, blobs: Sequence[str], ignored: Sequence[str]) -> Rec
     """The receipt of a response that passed; `ignored` are the components that its stage leaves out."""
     intent = judged.intent
     extra: dict[str, Any] = {"seconds": judged.seconds, **judged.facts, "checks": list(judged.checks)}
+    by_human = "by" in extra
     if ignored:
         extra["ignored"] = list(ignored)
     return Receipt(
         work=intent.work,
-        kind="done",
+        kind="accepted" if by_human else "done",
         slug=intent.slug,
         stage=intent.stage,
         attempt=intent.attempt,
@@ -78,6 +79,11 @@ def verdict_line(judged: Judged, failed: Failed) -> LogLine:
         extra["until"] = failed.until
     at = judged.at or stamp()
     return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
+
+
+def act_line(intent: Intent, kind: str, extra: Mapping[str, Any]) -> LogLine:
+    """A line on an act, or on all acts that `extra` names under `attempts`: intent, withdrawn, evidence, resolved."""
+    return LogLine(intent.work, kind, intent.slug, intent.stage, intent.attempt, stamp(), extra)
 
 
 def lost_line(objects: Objects, intent: Intent) -> tuple[str, LogLine]:

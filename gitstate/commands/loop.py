@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, NamedTuple, Optional, TypeVar
 
 from gitstate import show
+from gitstate.commands.acts import Acts, Announced, Asked, weighed
 from gitstate.commands.judging import Judged
 from gitstate.commands.progress import Progress
-from gitstate.commands.reacting import Reactions
+from gitstate.commands.reacting import Reactions, with_state
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session, Settled
 from gitstate.commands.syncing import Syncing
@@ -20,12 +21,13 @@ from gitstate.core.budget import Purse, Spent, spent
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
 from gitstate.core.plan import account_of
-from gitstate.core.schedule import is_due, order_of
-from gitstate.core.snapshot import WorkKey
+from gitstate.core.policy import Reaction
+from gitstate.core.schedule import asks_human, is_due, order_of
+from gitstate.core.snapshot import Act, WorkKey
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
-from gitstate.errors import GitstateError, is_full
+from gitstate.errors import ComeBackLater, GitFailed, GitstateError, is_full
 
 if TYPE_CHECKING:
     from gitstate.commands.run import Options
@@ -37,7 +39,20 @@ AHEAD = 24  # against 8: half as many groups with -j 8, and 0.5 ms of CPU less a
 _QUICK = 0.25  # seconds that a quick command takes
 _WATCH = 0.5  # seconds between looks at the user's index while commands run; one `stat` each
 
-_Answer = tuple[Intent, Optional[Judged], Optional[BaseException]]
+_PATIENCE = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds between tries to record what an effect has done
+
+
+T = TypeVar("T")
+
+
+class _Answer(NamedTuple):
+    """What came from a thread: an attempt's answer, or that of a question about one; neither if it was cancelled."""
+
+    intent: Intent
+    judged: Optional[Judged] = None
+    error: Optional[BaseException] = None
+    asked: Optional[Asked] = None
+    is_question: bool = False
 
 
 class Loop:
@@ -55,10 +70,11 @@ class Loop:
         reactions: Reactions,
         windows: Windows,
         purse: Purse,
+        acts: Acts,
     ) -> None:
         self.session, self.syncing, self.progress = session, syncing, progress
         self.options, self.redo, self.again, self.stop = options, redo, again, stop
-        self.reactions, self.windows, self.purse = reactions, windows, purse
+        self.reactions, self.windows, self.purse, self.acts = reactions, windows, purse, acts
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
         # What makes going on pointless, once all that runs has ended.
@@ -77,6 +93,9 @@ class Loop:
         self._gates = 0  # when those were last looked at
         self._alarm = threading.Event()  # a call has failed, and what is made of it is not known yet
         self.spent = ""  # why the budget lets nothing more begin
+        self._announced: list[Announced] = []  # acts to be told of, then begun
+        # Acts that failed: what is made of each if evidence says that it has not happened.
+        self._then: dict[WorkKey, tuple[Optional[Settled], Reaction]] = {}
         self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
     def go(self, works: Sequence[Status]) -> None:
@@ -93,6 +112,7 @@ class Loop:
                 self._ready += self.reactions.come()
                 while (key := self._next()) is not None:
                     self._begin(pool, key)
+                self._act(pool)
                 if not self._flying and (self._is_over() or not self.reactions.resting):
                     break
                 self._settle(self._take())
@@ -128,6 +148,9 @@ class Loop:
         while self._ready and self._may_begin():
             key = self._ready.pop()
             beyond = self.options.limit is not None and len(self.begun) >= self.options.limit
+            if self._flying >= self.options.jobs and self.session.effect(key[1]) is not None:
+                self._ready.append(key)  # an act is not handed out before its turn
+                return None
             if (beyond and not self.reactions.tries(key)) or not self.windows.lets(
                 self._account(key), bool(self.reactions.tries(key))
             ):
@@ -189,13 +212,17 @@ class Loop:
         if status is None or status.hash is None or failed_above:
             self._close(key, done=False)
             return
-        if not (is_due(status) or key in self.redo or key in self.again):
+        if not (is_due(status) or key in self.redo or key in self.again or key in self._then):
+            asks = asks_human(self.session.stages[key[1]], status)
+            self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"
-            self.progress.before += status.state in ("failed", "paused")
+            self.progress.before += status.state in ("failed", "paused") and not asks
             self._close(key, done=status.state == "done")
             return
         if key not in self.redo and restore(self.session, [status], self.progress):
             self._close(key, done=True)  # made before, and known only now that what it needs is done
+            return
+        if self._is_settled_by_asking(pool, key, status):
             return
         if key not in self.redo and (kept := self.session.recall(status)):
             (settled,) = self.session.settle([kept])
@@ -208,12 +235,99 @@ class Loop:
             self._tell(prepared)
             return
         self.begun.add(key)
-        self._flying += 1
         self.windows.began(self._account(key))
         self.purse.begin(prepared[0].attempt, key[1])
+        self._fly()
+        if self.session.effect(key[1]) is not None:
+            self._announced.append(prepared)
+        else:
+            pool.submit(self._work, *prepared)
+
+    def _fly(self) -> None:
+        self._flying += 1
         self.progress.running = min(self._flying, self.options.jobs)
         self.progress.tick()
-        pool.submit(self._work, *prepared)
+
+    def _act(self, pool: ThreadPoolExecutor) -> None:
+        """Tell of the acts that are to begin, all at once; then begin those that may."""
+        if not self._announced:
+            return
+        group, self._announced = self._announced, []
+        for (intent, job), may in zip(group, self.acts.announce(group)):
+            if may:
+                pool.submit(self._work, intent, job)
+                continue
+            key = (intent.slug, intent.stage)
+            self._flying -= 1
+            self.begun.discard(key)
+            self.windows.ended(self._account(key), None, closes=False)
+            self.purse.end(intent.attempt, key[1], None)
+            # Somebody else was first: look again. But where the remote cannot be told, it waits.
+            self._close(key, done=False) if self.acts.untold else self._ready.append(key)
+
+    def _is_settled_by_asking(self, pool: ThreadPoolExecutor, key: WorkKey, status: Status) -> bool:
+        """Whether an effect is not to act now: it is asked about, or waits for a person or the remote."""
+        if self.session.effect(key[1]) is None:
+            return False
+        step = self.acts.step(status, key in self.redo)
+        if step == "ask":
+            question = self.acts.question(status)
+            if isinstance(question, Settled):
+                self._tell(question)
+            else:
+                self._fly()
+                pool.submit(self._ask, *question)
+            return True
+        if step in ("human", "leave"):
+            self.progress.asked += 1
+            self._close(key, done=False)
+            return True
+        if not self.syncing.can_tell:
+            self.acts.untold += 1
+            self._close(key, done=False)
+            return True
+        return False
+
+    def _ask(self, intent: Intent, job: Job, acts: tuple[Act, ...]) -> None:
+        """In a thread: ask whether an act has happened."""
+        try:
+            asked = self.acts.ask(intent, job, acts, self.stop.cancel)
+            self._answers.put(_Answer(intent, asked=asked, is_question=True))
+        except BaseException as error:
+            self._answers.put(_Answer(intent, error=error, is_question=True))
+
+    def _heed(self, asked: Asked) -> None:
+        """Evidence has answered about an act: do what follows."""
+        key = (asked.intent.slug, asked.intent.stage)
+        name = work_id(asked.intent.slug, asked.intent.stage, asked.intent.work)
+        heeded = self._insist(lambda: self.acts.heed(asked))
+        if key in self.session.statuses:
+            self.session.judge_again([self.session.statuses[key].item])
+        if heeded.settled is not None:
+            self._then.pop(key, None)
+            self._tell(heeded.settled)
+        elif heeded.what == "later":
+            self.progress.story(show.asked_again_line(name, heeded.after))
+            self._then.setdefault(key, (None, Reaction("again")))
+            self.reactions.later(key, heeded.after)
+        elif heeded.what == "elsewhere":
+            self.progress.story(show.elsewhere_line(name, heeded.until))
+            self.progress.paused += 1
+            self._close(key, done=False)
+        else:
+            self._absent(key, name, asked.said)
+
+    def _absent(self, key: WorkKey, name: str, said: str) -> None:
+        """Evidence says that an act has not happened: it may begin again, unless its failure says otherwise."""
+        work, reaction = self._then.pop(key, (None, Reaction("again")))
+        if work is not None and work.failed is not None and reaction.do != "again":
+            self.session.fail(work)
+            self.progress.settled(work, name)
+            self.reactions.ended(work.failed)
+            self._close(key, done=False)
+            return
+        self.progress.story(show.absent_line(name, said))
+        self.reactions.later(key, reaction.after)
 
     def _tell(self, work: Settled) -> None:
         intent = work.intent
@@ -231,13 +345,19 @@ class Loop:
             self._again.add(key)
             self._ready.append(key)
         else:
-            self.progress.left += work.how == "kept"
+            self.progress.left += work.how == "kept" and self.session.effect(key[1]) is None
             self._close(key, done=work.how == "done")
 
     def _react(self, key: WorkKey, name: str, work: Settled, failed: Failed) -> None:
         """An attempt has failed, which is recorded: do what the policy says."""
         reaction = self.reactions.of(work.intent.attempt)
-        if reaction.do == "again":
+        if reaction.do != "pause_run" and self.acts.must_ask(key):
+            self.progress.unsure(work, name)
+            made_of_it = with_state(failed, reaction, self.acts.clock.now())
+            self._then[key] = (work._replace(failed=made_of_it), reaction)
+            self._ready.append(key)
+            self.windows.unclear(self._account(key))
+        elif reaction.do == "again":
             self.progress.again(work, name, reaction.after)
             self.reactions.later(key, reaction.after)
             if failed.category == "quota":
@@ -266,9 +386,9 @@ class Loop:
             if judged is not None and judged.failed is not None:
                 self._alarm.set()
         except BaseException as error:
-            self._answers.put((intent, None, error))
+            self._answers.put(_Answer(intent, error=error))
         else:
-            self._answers.put((intent, judged, None))
+            self._answers.put(_Answer(intent, judged))
 
     def _take(self) -> list[_Answer]:
         """The next answer, and all that wait with it: they are recorded together."""
@@ -294,6 +414,8 @@ class Loop:
         if not judged or is_full(self.trouble):
             return []
         try:
+            if any(self.session.effect(one.intent.stage) for one in judged):
+                return self._insist(lambda: self.session.settle(judged))
             return self.session.settle(judged)
         except OSError as error:
             if not is_full(error):
@@ -301,11 +423,34 @@ class Loop:
             self.trouble = error
             return []
 
+    def _insist(self, record: Callable[[], T]) -> T:
+        """What has changed the world is recorded, however often that takes to succeed; nothing else begins before."""
+        for pause in _PATIENCE:
+            try:
+                return record()
+            except (ComeBackLater, GitFailed, OSError) as error:
+                if self.stop.is_set():
+                    raise
+                self.progress.story(show.insisting_line(str(error), pause))
+                self.stop.cancel.wait(pause)
+        return record()
+
+    def _weigh(self, judged: Judged) -> Judged:
+        """Decide about an answer. What is made of a failed act is not said before evidence has been asked."""
+        intent = judged.intent
+        found = self.reactions.weigh(weighed(judged, self.session.effect(intent.stage)))
+        if found.failed is not None and not self.reactions.closes(intent.attempt):
+            return self.acts.held_open(found)
+        return found
+
     def _settle(self, answers: Sequence[_Answer]) -> None:
         """Record what came, and all that follows from it."""
         session = self.session
-        judged = [self.reactions.weigh(found) for _, found, _ in answers if found is not None]
-        for intent, found, _ in answers:
+        attempts = [answer for answer in answers if not answer.is_question]
+        for answer in attempts:
+            self.acts.ended(answer.intent)
+        judged = [self._weigh(answer.judged) for answer in attempts if answer.judged is not None]
+        for intent, found, *_ in attempts:
             closes = self.reactions.closes(intent.attempt)
             self.windows.ended(self._account((intent.slug, intent.stage)), found, closes)
             self.purse.end(intent.attempt, intent.stage, *_cost(found))
@@ -316,17 +461,10 @@ class Loop:
         session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
         for work in settled:
             self._tell(work)
-        held_back: list[WorkKey] = []
-        for intent, found, error in answers:
-            if isinstance(error, GitstateError) or is_full(error):
-                self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
-            elif error is not None:
-                raise error
-            elif found is None:
-                begun = session.forget(intent)
-                self.dropped += begun
-                if not begun and not self.stop.is_set():  # (it was held back, see `_work`)
-                    held_back.append((intent.slug, intent.stage))
+        questions = [answer.asked for answer in answers if answer.asked is not None]
+        for asked in questions:
+            self._heed(asked)
+        held_back = self._without_answer(answers)
         self.begun.difference_update(key for key in held_back if not self.reactions.tries(key))
         self._ready += reversed(held_back)  # in their order, before the others
         if self._answers.empty() and not self._is_over():
@@ -335,8 +473,24 @@ class Loop:
             self._gates = self.windows.changes
             self._ready += self._held[::-1]
             self._held.clear()
-        if settled and self.syncing.recorded():
+        if (settled or questions) and self.syncing.recorded():
             session.refresh()
+
+    def _without_answer(self, answers: Sequence[_Answer]) -> list[WorkKey]:
+        """See to what brought no answer. Returns the works that were only held back. Raises what went wrong, unless
+        what else is under way can still be recorded."""
+        held_back: list[WorkKey] = []
+        for intent, found, error, asked, is_question in answers:
+            if isinstance(error, GitstateError) or is_full(error):
+                self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
+            elif error is not None:
+                raise error
+            elif found is None and asked is None:
+                begun = not is_question and self.session.forget(intent)
+                self.dropped += begun
+                if not begun and not self.stop.is_set():  # (it was held back, see `_work`)
+                    held_back.append((intent.slug, intent.stage))
+        return held_back
 
 
 def _cost(found: Optional[Judged]) -> tuple[Optional[Spent], bool]:

@@ -17,6 +17,7 @@ class Progress:
         self.total, self.jobs, self.clock = total, jobs, clock
         self.began = clock()
         self.done = self.failed = self.paused = self.restored = self.left = 0
+        self.asked = 0  # works that wait for a person's word
         self.before = 0  # works that turned out to have failed, or to be paused, before this run
         # By category and kind: how many works failed so, the first of them, and its evidence.
         self.causes: dict[str, tuple[int, str, str]] = {}
@@ -33,9 +34,12 @@ class Progress:
             self.done += 1
             self.seconds += work.seconds
             line = show.recalled_line if work.recalled else show.done_line
+            if work.facts.get("adopted"):
+                line = show.adopted_line
             self._say(line(name, work.intent.outputs, work.seconds, usd, self._counter()))
         elif work.how == "failed" and work.failed is not None:
-            self.failed += work.failed.state == "failed"
+            self.asked += work.failed.asks
+            self.failed += work.failed.state == "failed" and not work.failed.asks
             self.paused += work.failed.state == "paused"
             count, first, words = self.causes.get(work.failed.name, (0, name, work.failed.evidence))
             self.causes[work.failed.name] = count + 1, first, words
@@ -52,6 +56,12 @@ class Progress:
         if work.failed is not None:
             self._say(show.again_line(name, work.failed, after))
 
+    def unsure(self, work: Settled, name: str) -> None:
+        """An act has failed, and evidence is to say whether it happened."""
+        self._pay(work)
+        if work.failed is not None:
+            self._say(show.unsure_line(name, work.failed))
+
     def closed(self, work: Settled, name: str) -> None:
         """An attempt has found the window of its account closed; its work is innocent."""
         self._pay(work)
@@ -61,7 +71,7 @@ class Progress:
     def _pay(self, work: Settled) -> object:
         usd = work.facts.get("usd")
         self.usd += usd if isinstance(usd, (int, float)) else 0.0
-        self.unpriced += usd is None and not work.recalled
+        self.unpriced += usd is None and not work.recalled and "adopted" not in work.facts
         return usd
 
     def restored_works(self, names: list[str]) -> None:
@@ -90,7 +100,7 @@ class Progress:
         self.tick()
 
     def _counter(self) -> str:
-        return f"{self.done + self.failed + self.paused + self.left + self.before}/{self.total}"
+        return f"{self.done + self.failed + self.paused + self.left + self.asked + self.before}/{self.total}"
 
     def _status(self) -> str:
         finished = self.done + self.failed

@@ -49,9 +49,7 @@ class Reactions:
         key = (intent.slug, intent.stage)
         tries = self._tries[key] = self._tries.get(key, 0) + 1
         stage = self._stages().get(intent.stage)
-        reaction = policy.react(
-            stage.policy if stage else {}, failed.category, failed.kind, tries, failed.wait, self._chance()
-        )
+        reaction = _reaction(stage.policy if stage else {}, failed, tries, self._chance())
         self._decided[intent.attempt] = reaction
         return judged._replace(failed=with_state(failed, reaction, self._now()))
 
@@ -110,7 +108,13 @@ def decided(judged: Judged, stages: Mapping[str, Stage], now: datetime) -> Judge
 def first_reaction(failed: Failed, name: str, stages: Mapping[str, Stage]) -> Reaction:
     """The reaction to a failure of the first try at a work of the stage `name`."""
     rows = stages[name].policy if name in stages else {}
-    return policy.react(rows, failed.category, failed.kind, 1, failed.wait, 0.0)
+    return _reaction(rows, failed, 1, 0.0)
+
+
+def _reaction(rows: policy.Policy, failed: Failed, tries: int, chance: float) -> Reaction:
+    if failed.asks:
+        return Reaction("fail")  # no policy says what has happened
+    return policy.react(rows, failed.category, failed.kind, tries, failed.wait, chance)
 
 
 def with_state(failed: Failed, reaction: Reaction, now: datetime) -> Failed:

@@ -8,6 +8,7 @@ import shutil
 from typing import Optional
 
 from gitstate import show
+from gitstate.commands.acts import weighed
 from gitstate.commands.clone import utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import lost_line
@@ -15,7 +16,7 @@ from gitstate.commands.reacting import decided
 from gitstate.commands.session import Session, Settled
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
-from gitstate.edge.attempts import Attempt
+from gitstate.edge.attempts import Attempt, Intent
 
 
 def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
@@ -31,29 +32,55 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
     _sweep(session, found)
     spooled: list[Judged] = []
     lost: list[tuple[str, LogLine]] = []
+    withdrawn: list[Intent] = []
     for attempt in found:
         if attempt.spooled is not None and attempt.intent.stage not in session.stages:
             show.story(f"{_name(attempt)}: its answer waits in the spool; its stage is not configured here.")
         elif attempt.spooled is not None:
-            spooled.append(decided(session.judge(attempt.intent, attempt.spooled), session.stages, utc_now()))
+            judged = session.judge(attempt.intent, attempt.spooled)
+            spooled.append(_decided(session, judged))
+        elif _never_acted(session, attempt):
+            withdrawn.append(attempt.intent)
         elif not session.on_record(attempt.intent):
             lost.append(lost_line(session.clone.objects, attempt.intent))
     if lost:
         session.record({}, (), lost, [])
+    session.withdraw(withdrawn)
     unknown = {line.attempt for _, line in lost}
     for attempt in found:
         if attempt.intent.attempt in unknown:
-            show.story(f"Recovered {_name(attempt)}: it died before its answer came; it is pending again.")
+            what = "it is pending again"
+            if session.acts.get((attempt.intent.slug, attempt.intent.stage)):
+                what = "whether it has happened is not known"
+            show.story(f"Recovered {_name(attempt)}: it died before its answer came; {what}.")
     session.attempts.remove(attempt.intent.attempt for attempt in found if attempt.spooled is None)
     settled = session.settle(spooled) if spooled else []
     for work in settled:
         show.story(_line(work))
+    for attempt in found:
+        session.act_is_over(attempt.intent)
     session.judge_again(
         session.statuses[key].item
         for work in settled
         if (key := (work.intent.slug, work.intent.stage)) in session.statuses
     )
     return settled
+
+
+def _never_acted(session: Session, attempt: Attempt) -> bool:
+    """Whether an attempt is an act that was told of and never begun."""
+    acts = session.acts.get((attempt.intent.slug, attempt.intent.stage), ())
+    mine = any(act.attempt == attempt.intent.attempt for act in acts)
+    return mine and not session.attempts.has_acted(attempt.intent.attempt)
+
+
+def _decided(session: Session, judged: Judged) -> Judged:
+    """An answer with what is made of it. If it is of an act that failed, evidence is asked before anything is."""
+    effect = session.effect(judged.intent.stage)
+    found = decided(weighed(judged, effect), session.stages, utc_now())
+    if found.failed is None or effect is None or effect.evidence is None or "happened" in found.facts:
+        return found
+    return found._replace(failed=found.failed._replace(state="pending", until=None))
 
 
 def _sweep(session: Session, found: list[Attempt]) -> None:

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, Optional
 
 from gitstate import show
+from gitstate.commands.acts import Acts
 from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.ending import Ended, conclude
 from gitstate.commands.locked import locked
@@ -179,7 +180,8 @@ def _work(
 ) -> Ended:
     recovered = recover_attempts(session)
     waiting = {(work.intent.slug, work.intent.stage) for work in recovered if work.how == "in_the_way"}
-    agenda, redo, again = _agenda(session, options, clock)
+    acts = Acts(session, syncing, clock)
+    agenda, redo, again = _agenda(session, acts, options, clock)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     progress = Progress(len(works), options.jobs)
     syncing.progress = progress
@@ -194,7 +196,17 @@ def _work(
                 account_of(session.view.plan.workflow, session.stages[work.intent.stage]), work.failed
             )
     loop = Loop(
-        session, syncing, progress, options, redo, again, stop, reactions, windows, spending.open(session)
+        session,
+        syncing,
+        progress,
+        options,
+        redo,
+        again,
+        stop,
+        reactions,
+        windows,
+        spending.open(session),
+        acts,
     )
     loop.begun = spending.begun
     try:
@@ -224,7 +236,7 @@ def _windows(session: Session, syncing: Syncing, stop: Stop, clock: Clock) -> Wi
 
 
 def _agenda(
-    session: Session, options: Options, clock: Clock
+    session: Session, acts: Acts, options: Options, clock: Clock
 ) -> tuple[Agenda, frozenset[WorkKey], frozenset[WorkKey]]:
     """The selected works by what is to be done about them, once nothing stands in the way of doing it.
 
@@ -262,6 +274,10 @@ def _agenda(
         or options.selection.categories
     ):
         again |= {(s.slug, s.stage) for s in chosen if s.state in ("failed", "paused")}
+    # What only a person can say is not to be had by trying again.
+    again = frozenset(
+        key for key in again if acts.step(session.statuses[key], key in redo) not in ("human", "leave")
+    )
     agenda = schedule.agenda(workflow, chosen, redo=redo, again=again)
     check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
     return agenda, redo, again

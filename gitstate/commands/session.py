@@ -16,12 +16,22 @@ from typing import Any, Literal, NamedTuple, Optional
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.commands.judging import CancelledError, Judge, Judged
-from gitstate.commands.lines import lost_line, manifest_blob, new_attempt, receipt, stamp, verdict_line
+from gitstate.commands.lines import (
+    act_line,
+    lost_line,
+    manifest_blob,
+    new_attempt,
+    receipt,
+    stamp,
+    verdict_line,
+)
 from gitstate.core import verdict
 from gitstate.core.derive import Status, derive, manifest_of
 from gitstate.core.identity import work_id
 from gitstate.core.material import gather
+from gitstate.core.plan import Effect
 from gitstate.core.receipt import LogLine, Receipt, Verdict, encode
+from gitstate.core.snapshot import WorkKey
 from gitstate.core.verdict import Failed
 from gitstate.edge import protect
 from gitstate.edge.attempts import Attempts, Intent, Spooled
@@ -86,10 +96,12 @@ class Session:
         self.view: View = clone.view(outputs_from)
         self.tree: dict[str, str] = dict(self.view.snapshot.tree)
         self.verdicts = dict(self.view.snapshot.verdicts)
+        self.acts = dict(self.view.snapshot.acts)
         self.paused = self.view.snapshot.pauses  # accounts
         snapshot = self.view.snapshot._replace(
             tree=self.tree,
             verdicts=self.verdicts,
+            acts=self.acts,
             dirty=self.view.snapshot.dirty,
             running=frozenset(),
             pauses=frozenset(),  # the run knows when to look again; see `Windows`
@@ -105,6 +117,10 @@ class Session:
     def needs(self, stage: str) -> tuple[str, ...]:
         """The stages that a stage needs; none for one that is no longer configured."""
         return self.stages[stage].needs if stage in self.stages else ()
+
+    def effect(self, stage: str) -> Optional[Effect]:
+        """How a stage is an effect; None if it is none, or not configured any more."""
+        return self.stages[stage].effect if stage in self.stages else None
 
     def moved(self) -> bool:
         """Whether somebody else has moved the branch; if so the view is read anew.
@@ -125,13 +141,12 @@ class Session:
 
     # --- beginning ------------------------------------------------------------------------------------------------
 
-    def prepare(self, status: Status, redo: bool) -> tuple[Intent, Job] | Settled:
-        """The intent and the job of one due work, or why it cannot begin. Nothing is spent or written."""
+    def intent(self, status: Status, attempt: str) -> tuple[Intent, protect.Standing]:
+        """What an attempt at a work as it is now sets out to do, and what stands at its outputs' paths."""
         stage = self.stages[status.stage]
         view = self.view
         standing = protect.look(self.clone.repository, self.clone.git, view.snapshot, status, self.staged)
         manifest = manifest_of(view.plan, view.identity, view.snapshot, status)
-        attempt = new_attempt()
         intent = Intent(
             attempt=attempt,
             slug=status.slug,
@@ -150,15 +165,25 @@ class Session:
             branch=self.branch,
             root=self.root,
         )
+        return intent, standing
+
+    def prepare(self, status: Status, redo: bool) -> tuple[Intent, Job] | Settled:
+        """The intent and the job of one due work, or why it cannot begin. Nothing is spent or written."""
+        stage = self.stages[status.stage]
+        attempt = new_attempt()
+        intent, standing = self.intent(status, attempt)
         if standing.blocked or (standing.foreign and not redo):
             return Settled("in_the_way", intent, 0.0, {}, paths=standing.blocked or standing.foreign)
         if standing.foreign:
             self._save_foreign(attempt, standing.foreign)
-        completed = sum(
-            1 for line in view.snapshot.receipts.of(status.slug, status.stage) if line.work == manifest.hash
-        )
+        receipts = self.view.snapshot.receipts.of(status.slug, status.stage)
+        completed = sum(line.work == intent.work for line in receipts)
+        before = None
+        if stage.effect is not None and receipts:
+            latest = max(receipts, key=lambda line: line.at)
+            before = self.tree.get(status.outputs[0], latest.outputs[0][1])
         try:
-            return intent, self.jobs.job(intent, stage, completed)
+            return intent, self.jobs.job(intent, stage, completed, before)
         except RenderError as error:
             failed = verdict.of_rendering(str(error))
             return self.settle([Judged(intent, 0.0, {}, failed=failed)])[0]
@@ -201,7 +226,10 @@ class Session:
         """Do one attempt, in any thread: intent, command, spool, judgement. None if it was cancelled."""
         if cancel.is_set():
             return None
-        self.attempts.begin(intent)
+        if self.effect(intent.stage) is None:
+            self.attempts.begin(intent)
+        else:  # (its intent stands already, and others have been told)
+            self.attempts.act(intent.attempt)
         result = execute(job, cancel, hurry)
         if complaint := WATCH.complaint():
             show.story(complaint)
@@ -270,14 +298,15 @@ class Session:
         settled: dict[str, Settled] = {}
         kept: list[Judged] = []
         promoted = self._promote_all(
-            [judged for judged in group if judged.failed is None and self._is_current(judged.intent)]
+            [judged for judged in group if judged.failed is None and self._has_a_place(judged.intent)]
         )
         for judged in group:
             blocked = promoted.get(judged.intent.attempt)
             if judged.failed is not None:
                 settled[judged.intent.attempt] = _settled("failed", judged)
             elif blocked == ():
-                settled[judged.intent.attempt] = _settled("done", judged)
+                how: Literal["done", "kept"] = "done" if self._is_current(judged.intent) else "kept"
+                settled[judged.intent.attempt] = _settled(how, judged)
                 ready.append(judged)
             elif blocked is None or self._is_done(judged):
                 # (its inputs have changed, or somebody else's result of the same work stands and stays)
@@ -289,14 +318,23 @@ class Session:
         for judged, paths in lost:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
         for attempt, work in settled.items():
-            if (
-                work.failed is not None
-                and work.failed.state == "failed"
-                and self.attempts.has_answer(attempt)
-            ):
+            if work.failed is not None and self._is_worth_keeping(work) and self.attempts.has_answer(attempt):
                 self.attempts.put_aside(attempt, self.rejected)
         self.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
         return [settled[judged.intent.attempt] for judged in group]
+
+    def _is_worth_keeping(self, work: Settled) -> bool:
+        """Whether the answer of a failed attempt is put aside. An act's always: it may be all that tells of it."""
+        failed = work.failed
+        return failed is not None and (failed.state == "failed" or self.effect(work.intent.stage) is not None)
+
+    def _has_a_place(self, intent: Intent) -> bool:
+        """Whether an answer belongs at its outputs' paths. What an effect did has happened, also where its inputs have
+        changed since: that must be seen."""
+        status = self.statuses.get((intent.slug, intent.stage))
+        if self.effect(intent.stage) is not None and status is not None:
+            return status.outputs == intent.outputs
+        return self._is_current(intent)
 
     def _is_current(self, intent: Intent) -> bool:
         """Whether the work still has the identity that the attempt began with."""
@@ -478,7 +516,10 @@ class Session:
             self.tree.update(zip(judged.intent.outputs, blobs[judged.intent.attempt]))
         for line in receipts:
             self.view.snapshot.receipts.add(line.outputs[0][1], line)
+            self._forget_acts((line.slug, line.stage), {line.attempt}, with_their_key=True)
         for _, entry in log:
+            if entry.extra.get("happened") == "no":
+                self._forget_acts((entry.slug, entry.stage), {entry.attempt})
             key = (entry.slug, entry.stage, entry.work)
             state = entry.extra["state"]
             if state != "pending":
@@ -486,6 +527,36 @@ class Session:
                 self.verdicts[key] = Verdict(
                     str(entry.extra["category"]), (*earlier, entry.attempt), entry, state
                 )
+
+    def note(self, intent: Intent, line: LogLine, *more: LogLine) -> None:
+        """Record lines on one work in the log, durably."""
+        blob = manifest_blob(self.clone.objects, intent)
+        log = [(blob, entry) for entry in (line, *more)]
+        self.record({}, (), log, [])
+        self._learn((), {}, (), [(blob, entry) for _, entry in log if entry.kind == "verdict"])
+        closed = {name for _, entry in log for name in entry.extra.get("attempts", ())}
+        self._forget_acts((intent.slug, intent.stage), closed)
+
+    def fail(self, work: Settled) -> None:
+        """Record what is made of an act that failed, once evidence has said that it did not happen."""
+        if work.failed is not None:
+            judged = Judged(work.intent, work.seconds, work.facts, failed=work.failed)
+            self.note(work.intent, verdict_line(judged, work.failed))
+
+    def act_is_over(self, intent: Intent) -> None:
+        """An act is not under way any more, however it ended."""
+        key = (intent.slug, intent.stage)
+        if key in self.acts:
+            self.acts[key] = tuple(
+                act._replace(over=act.over or act.attempt == intent.attempt) for act in self.acts[key]
+            )
+
+    def _forget_acts(self, key: WorkKey, closed: set[str], *, with_their_key: bool = False) -> None:
+        """Some acts are not open any more; `with_their_key`: nor are those that had the same one."""
+        acts = self.acts.pop(key, ())
+        keys = {act.key for act in acts if with_their_key and act.attempt in closed}
+        if left := tuple(act for act in acts if act.attempt not in closed and act.key not in keys):
+            self.acts[key] = left
 
     def judge_again(self, items: Iterable[int]) -> list[Status]:
         """Derive some items' statuses anew, after something of theirs was recorded."""
@@ -501,11 +572,29 @@ class Session:
     def forget(self, intent: Intent) -> bool:
         """An attempt ended at our own word. Without an answer it is pending again, and what it cost is not known;
         an answer that had arrived stays in the spool for the next start. Returns whether a call was dropped."""
-        if self.attempts.is_begun(intent.attempt) and not self.attempts.is_spooled(intent.attempt):
-            self.record({}, (), [lost_line(self.clone.objects, intent)], [])
-            self.attempts.remove([intent.attempt])
-            return True
-        return False
+        if not self.attempts.is_begun(intent.attempt) or self.attempts.is_spooled(intent.attempt):
+            return False
+        if self.effect(intent.stage) is not None and not self.attempts.has_acted(intent.attempt):
+            self.withdraw([intent])
+            return False
+        self.record({}, (), [lost_line(self.clone.objects, intent)], [])
+        self.attempts.remove([intent.attempt])
+        return True
+
+    def withdraw(self, intents: Sequence[Intent]) -> None:
+        """Take back acts that were announced and never begun."""
+        if intents:
+            lines = [
+                (
+                    manifest_blob(self.clone.objects, intent),
+                    act_line(intent, "withdrawn", {"attempts": [intent.attempt]}),
+                )
+                for intent in intents
+            ]
+            self.record({}, (), lines, [])
+            for intent in intents:
+                self._forget_acts((intent.slug, intent.stage), {intent.attempt})
+            self.attempts.remove(intent.attempt for intent in intents)
 
     def on_record(self, intent: Intent) -> bool:
         """Whether the notes know an attempt: it was recorded, and what lies here of it are leftovers."""

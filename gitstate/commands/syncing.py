@@ -76,6 +76,24 @@ class Syncing:
             return False
         return self._deliver()
 
+    @property
+    def can_tell(self) -> bool:
+        """Whether others can be told of something before it happens, or there is nobody to tell."""
+        return self._there is None or self.reachable is not None
+
+    def tell(self) -> bool:
+        """Bring to the remote what must be known there before it happens, and here what was known there.
+
+        Returns whether it is; it is, too, where there is no remote. False says that the remote is out of reach.
+        """
+        if self._there is None:
+            return True
+        if not self.can_tell:
+            return False
+        if self._deliver() and self.session is not None:
+            self.session.refresh()
+        return not self.away
+
     def end(self) -> None:
         """Push what was not pushed yet."""
         if self._unpushed and self.push != "never":

@@ -9,15 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Literal, NamedTuple, Optional
 
+from gitstate.core.effect import step
 from gitstate.core.identity import Identity, Manifest
-from gitstate.core.plan import Item, Plan, Stage, account_of
+from gitstate.core.plan import Effect, Item, Plan, Stage, account_of
 from gitstate.core.receipt import Receipt
 from gitstate.core.snapshot import Snapshot
 
 State = Literal["pending", "running", "done", "failed", "paused"]
 Reason = Literal[
     "new", "stale", "missing", "edited", "expired", "upstream", "unverified", "exact", "accepted"
-]  # edited is a reason of done (a human changed it afterwards) and of pending (and it is also stale)
+]  # edited is a reason of done (a human changed it afterwards) and of pending (and it is also stale); stale of done,
+# too, where an effect is never to be repeated (`on_stale: ignore`)
 STATES: tuple[State, ...] = ("done", "pending", "running", "failed", "paused")
 PROTECTED: tuple[Reason, ...] = (
     "edited",
@@ -142,6 +144,8 @@ class _Work:
         if first is None:
             if any(map(self._is_today, every)):
                 return "pending", "missing", (), None
+            if self.stage.effect and every:  # it has happened, whatever became of the file that said so
+                return self._due("stale", self._moved(every))
             return self._due("new")
         if not every:
             return "pending", "unverified", (), None
@@ -169,6 +173,10 @@ class _Work:
         key = (self.item.slug, self.stage.name)
         if key in self.snapshot.running:
             return "running", reason, components, None
+        if self.stage.effect is not None:
+            judged = self._of_effect(self.stage.effect, reason, components)
+            if judged is not None:
+                return judged
         verdict = self.snapshot.verdicts.get((*key, self.hash))
         # One that was overcome, by a receipt for this very identity, stands against nothing any more.
         if verdict is not None and (reason == "expired" or not self._is_receipted()):
@@ -176,6 +184,16 @@ class _Work:
         if self.closed:
             return "paused", reason, components, "quota"
         return "pending", reason, components, None
+
+    def _of_effect(self, effect: Effect, reason: Reason, components: tuple[str, ...]) -> Optional[_Judgement]:
+        """What stands against an act: only a person can tell how the last one ended, or it has happened already."""
+        acts = self.snapshot.acts.get((self.item.slug, self.stage.name), ())
+        what = step(effect, self.hash, reason != "new", acts)
+        if what == "human":
+            return "failed", reason, components, "unknown"
+        if what == "leave" and effect.on_stale == "ignore" and None not in self.blobs:
+            return "done", "stale", components, None
+        return ("paused", reason, components, None) if what == "leave" else None
 
     def _is_receipted(self) -> bool:
         return any(map(self._is_today, self.snapshot.receipts.of(self.item.slug, self.stage.name)))

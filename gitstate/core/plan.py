@@ -119,7 +119,10 @@ class Plan(NamedTuple):
 
 
 def account_of(workflow: Workflow, stage: Stage) -> str:
-    """The account that a stage's calls are counted on: as configured, else the name of its model."""
+    """The account that a stage's calls are counted on: as configured, else the name of its model. What an effect
+    calls is a service of its own: where nothing is said, it counts for itself."""
+    if stage.effect is not None and not stage.account and stage.model is None:
+        return stage.name
     for name in (stage.account, workflow.account, _model_name(stage.model), _model_name(workflow.model)):
         if name:
             return name

@@ -245,7 +245,10 @@ def verdicts(lines: Iterable[LogLine]) -> dict[tuple[str, str, str], Verdict]:
     reset: set[str] = set()
     for line in lines:
         if line.kind == "verdict":
-            failed.setdefault((line.slug, line.stage, line.work), {})[line.attempt] = line
+            attempts = failed.setdefault((line.slug, line.stage, line.work), {})
+            # (of an act there may be two: one before evidence was asked, and what was made of it then)
+            if line.attempt not in attempts or line.extra.get("state") != "pending":
+                attempts[line.attempt] = line
         elif line.kind == "reset":
             reset.update(line.extra.get("attempts", ()))
     standing = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitstate.core.derive import PROTECTED, Status
-from gitstate.core.plan import Workflow
+from gitstate.core.plan import Stage, Workflow
 from gitstate.core.receipt import Verdict
 from gitstate.core.snapshot import WorkKey
 
@@ -19,6 +19,9 @@ class Agenda(NamedTuple):
     due: tuple[Status, ...]  # to be done now; some may turn out to be restorable for nothing
     waiting: tuple[Status, ...]  # due once the works that they need are done
     protected: tuple[Status, ...]  # edited or unverified: left, and the run says so (exit 3)
+    asked: tuple[
+        Status, ...
+    ]  # effects that wait for a person's word: what has happened, or whether to repeat it
     failed: tuple[Status, ...]  # a verdict stands against them
     paused: tuple[Status, ...]  # one stands that waiting may cure, and its time has not come
     blocked: tuple[Status, ...]  # they need one that is left or failed
@@ -37,13 +40,16 @@ def agenda(
     `redo` are works to do again although they are done, edited, unverified or deleted; those that need them
     wait. `again` are works to take up although a verdict stands against them.
     """
-    needs = {stage.name: stage.needs for stage in workflow.stages}
+    stages = {stage.name: stage for stage in workflow.stages}
     places: dict[WorkKey, str] = {}
     for status in order_of(selected, workflow):
-        above = {places.get((status.slug, name)) for name in needs[status.stage]}
-        place = _place(status, (status.slug, status.stage) in redo, (status.slug, status.stage) in again)
+        stage = stages[status.stage]
+        above = {places.get((status.slug, name)) for name in stage.needs}
+        place = _place(
+            stage, status, (status.slug, status.stage) in redo, (status.slug, status.stage) in again
+        )
         if place in ("due", "waiting"):
-            if above & {"protected", "failed", "paused", "blocked"}:
+            if above & {"protected", "asked", "failed", "paused", "blocked"}:
                 place = "blocked"
             elif above & {"due", "waiting"}:
                 place = "waiting"
@@ -69,7 +75,7 @@ def taken_up(
     return frozenset(found)
 
 
-def _place(status: Status, redo: bool, again: bool) -> str:
+def _place(stage: Stage, status: Status, redo: bool, again: bool) -> str:
     if status.reason == "upstream":
         return "waiting"
     if redo:
@@ -79,8 +85,16 @@ def _place(status: Status, redo: bool, again: bool) -> str:
     if status.reason in PROTECTED:
         return "protected"
     if status.state in ("failed", "paused") and not again:
-        return status.state
+        return "asked" if asks_human(stage, status) else status.state
     return "due"
+
+
+def asks_human(stage: Stage, status: Status) -> bool:
+    """Whether a work that is not done waits for a person's word: on what happened, or on doing it again."""
+    if stage.effect is None:
+        return False
+    unknown = status.state == "failed" and status.category == "unknown"
+    return unknown or (status.state == "paused" and status.category is None)
 
 
 def is_due(status: Status) -> bool:

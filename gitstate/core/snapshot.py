@@ -11,6 +11,18 @@ WorkKey = tuple[str, str]  # (slug, stage)
 _KIND, _SLUG, _STAGE, _ATTEMPT, _OUTPUTS = 1, 2, 3, 4, 7  # places in plain values
 
 
+class Act(NamedTuple):
+    """One attempt to change the world of which nobody has noted whether it did (see `core/effect.py`)."""
+
+    attempt: str
+    work: str  # hash
+    at: str
+    key: str  # the idempotency key that it had
+    components: Mapping[str, str]
+    scheme: int
+    over: bool  # whether whoever began it knows that it is not under way any more
+
+
 class Receipts:
     """All receipts that count, by the blob they hang on and by the work that they name.
 
@@ -105,6 +117,7 @@ class Snapshot(NamedTuple):
     empty: str  # the id of the empty blob
     receipts: Receipts
     verdicts: Mapping[tuple[str, str, str], Verdict] = {}
+    acts: Mapping[WorkKey, tuple[Act, ...]] = {}  # of effects, those whose outcome is not known
     running: frozenset[WorkKey] = frozenset()  # only while the run lock is held
     pauses: frozenset[str] = frozenset()  # accounts whose window is closed
     dirty: tuple[str, ...] = ()  # sources that are not committed as they stand, sorted

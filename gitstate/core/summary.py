@@ -108,7 +108,11 @@ def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
     return {
         "accepted": _spent(extra for _, extra in receipts.facts() if "seconds" in extra),
         "rejected": _spent(
-            line.extra for line in lines if line.kind == "verdict" and line.attempt not in accepted
+            {
+                line.attempt: line.extra
+                for line in lines
+                if line.kind == "verdict" and line.attempt not in accepted
+            }.values()
         ),
         "lost": _spent(line.extra for line in lines if line.kind == "lost"),
     }

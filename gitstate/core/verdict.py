@@ -29,6 +29,9 @@ STATES: Mapping[str, Mapping[str, str]] = {
 # Further kinds of `validation`: what a stage's own checks find (see `core/check.py`), and an answer that is no text.
 CHECKS = ("too_small", "front_matter", "json", "json_schema", "regex", "command", "encoding")
 
+# Rules that name what only a person can settle: an act of unknown outcome, and evidence that cannot tell.
+ASKING = ("effect.outcome", "effect.evidence")
+
 
 class Failed(NamedTuple):
     """A failure: its category and kind, and in words what was seen."""
@@ -42,6 +45,11 @@ class Failed(NamedTuple):
     state: str = "failed"  # what it makes of its work: failed, paused, or pending where it comes again
     until: Optional[str] = None  # when a paused work may come again, in UTC
     seen: Mapping[str, str] = {}  # what else the rule went by: status, exit, codes, where the wait was stated
+
+    @property
+    def asks(self) -> bool:
+        """Whether only a person can say what has happened."""
+        return self.rule in ASKING
 
     @property
     def name(self) -> str:

@@ -4,6 +4,7 @@ Each attempt has a few files in `gitstate/attempts/` of the git common directory
 before the next step begins:
 
     ID.intent     before anything is spent: which work, from which material, which files it may make
+    ID.acting     of an effect only: its command is about to start; until then it has changed nothing
     ID.response-N the response, as it arrived
     ID.spooled    the response is complete: sizes and digests of its files, and how the command ended
     ID.written    what the outputs will be, before any of them is put in its place
@@ -150,6 +151,15 @@ class Attempts:
                     with open(path, "rb") as file:
                         write_whole(aside, file.read(), name + ".tmp", replace=True)
             flush_folder(store.folder)
+
+    def act(self, attempt: str) -> None:
+        """Record, durably, that an act is about to begin."""
+        self._anchor()
+        self._write(attempt, "acting", {})
+
+    def has_acted(self, attempt: str) -> bool:
+        """Whether an act may have begun."""
+        return os.path.exists(os.path.join(self.folder, f"{attempt}.acting"))
 
     def is_begun(self, attempt: str) -> bool:
         """Whether an attempt is on record."""

@@ -35,6 +35,11 @@ from gitstate.errors import ConfigError, Place, Problem
 _KEPT = 64 * 1024 * 1024  # bytes of blobs remembered: prompts and shared inputs are read once, not per work
 
 
+KEY = "GITSTATE_IDEMPOTENCY_KEY"
+PREVIOUS = "GITSTATE_PREVIOUS_EVIDENCE"
+_ROOM = 100_000  # bytes; Linux gives one variable 128 KiB
+_PATIENCE = 300.0  # seconds for an evidence command whose stage sets no timeout
+
 OWN_NAMES = ("item", "model", "vars", "slug", "needs", "inputs", "file")  # beside the item's fields
 
 
@@ -69,8 +74,9 @@ class Jobs:
         ] = {}  # by the template's path: what it needs beside the response
         self._renderers: dict[tuple[tuple[str, str], ...], Renderer] = {}
 
-    def job(self, intent: Intent, stage: Stage, completed: int) -> Job:
-        """The job of one attempt. `completed` counts the receipts for this very work.
+    def job(self, intent: Intent, stage: Stage, completed: int, before: Optional[str] = None) -> Job:
+        """The job of one attempt. `completed` counts the receipts for this very work; `before` is the blob that says
+        what an effect did the last time.
 
         Raises RenderError for a prompt or command that this work cannot be rendered for.
         """
@@ -88,13 +94,8 @@ class Jobs:
             command=self.command(stage.run, material, f"{stage.place}: run"),
             stdin=prompt,
             env={
-                "GITSTATE_SLUG": intent.slug,
-                "GITSTATE_STAGE": intent.stage,
-                "GITSTATE_WORK_ID": work_id(intent.slug, intent.stage, intent.work),
-                "GITSTATE_ATTEMPT_ID": intent.attempt,
-                "GITSTATE_IDEMPOTENCY_KEY": idempotency_key(
-                    intent.slug, intent.stage, intent.work, completed
-                ),
+                **_env(intent, idempotency_key(intent.slug, intent.stage, intent.work, completed)),
+                **({} if before is None else {PREVIOUS: self._previous(intent, before)}),
             },
             cwd=self._repository.root,
             outputs=len(intent.outputs),
@@ -103,13 +104,48 @@ class Jobs:
             scratch_parent=os.path.join(self._repository.state, "scratch"),
         )
 
+    def question(self, intent: Intent, stage: Stage, key: str) -> Job:
+        """The job that asks whether an act has happened; `intent` and `key` are the act's.
+
+        Raises RenderError as `job` does.
+        """
+        if stage.effect is None or stage.effect.evidence is None:
+            raise ValueError("the stage has no evidence")
+        return Job(
+            command=self.command(stage.effect.evidence, intent.material, f"{stage.place}: evidence"),
+            env=_env(intent, key),
+            cwd=self._repository.root,
+            timeout=_PATIENCE if stage.timeout is None else stage.timeout,
+            scratch_parent=os.path.join(self._repository.state, "scratch"),
+        )
+
+    def _previous(self, intent: Intent, blob: str) -> str:
+        """What an effect did the last time, as a command can be told it."""
+        try:
+            text = self.content(blob).decode().rstrip("\n")
+        except UnicodeDecodeError:
+            text = "\0"
+        if "\0" in text or len(text.encode()) > _ROOM:
+            raise RenderError(
+                f"{intent.outputs[0]}: what {intent.slug} did the last time is no text of at most {_ROOM:,} bytes, "
+                f"so ${PREVIOUS} cannot hold it."
+            )
+        return text
+
     def prepare(self, stage: Stage, sources: Mapping[str, str], known: Known) -> None:
         """Compile all that a stage renders and look at the names that it needs, before anything is paid.
 
         `sources` are its files: path -> blob; `known` the names that prompts, templates and commands can have.
         Raises RenderError, and ConfigError for names that no work will have.
         """
-        problems = unknown(names_of_command(stage.run, stage.place), known)
+        commands = [stage.run]
+        if stage.effect is not None and stage.effect.evidence is not None:
+            commands.append(stage.effect.evidence)
+        problems = [
+            problem
+            for command in commands
+            for problem in unknown(names_of_command(command, stage.place), known)
+        ]
         if stage.check.command is not None:
             problems += unknown(names_of_command(stage.check.command, stage.place), {**known, "output": None})
         if stage.prompt is not None:
@@ -120,7 +156,8 @@ class Jobs:
             self._template_names[stage.template] = {name for name, _ in needed} - {"response"}
         if problems:
             raise ConfigError(problems)
-        prepare_command(stage.run, f"{stage.place}: run")
+        for what, command in zip(("run", "evidence"), commands):
+            prepare_command(command, f"{stage.place}: {what}")
         if stage.check.command is not None:
             prepare_command(stage.check.command, f"{stage.place}: check.command")
         renderer = self._renderer(sources)
@@ -223,6 +260,16 @@ class Jobs:
         with open(copy, "wb") as file:
             file.write(content)
         return copy
+
+
+def _env(intent: Intent, key: str) -> dict[str, str]:
+    return {
+        "GITSTATE_SLUG": intent.slug,
+        "GITSTATE_STAGE": intent.stage,
+        "GITSTATE_WORK_ID": work_id(intent.slug, intent.stage, intent.work),
+        "GITSTATE_ATTEMPT_ID": intent.attempt,
+        KEY: key,
+    }
 
 
 def idempotency_key(slug: str, stage: str, hash: str, completed: int) -> str:

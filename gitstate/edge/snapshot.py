@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Optional
 
 from blake3 import blake3
 
+from gitstate.core.effect import open_acts
 from gitstate.core.identity import Identity
 from gitstate.core.plan import Plan
 from gitstate.core.receipt import (
@@ -92,13 +93,16 @@ def read(
     files = tree.files
     if outputs_from is not None:
         files = {**files, **_outputs_of(plan, read_tree(git, outputs_from, len(repository.zero)))}
+    lines = [LogLine(*line) for found in log.lines.values() for line in found]
+    known = Receipts.of_plain(receipts.lines)
     snapshot = Snapshot(
         head=at.head,
         format=repository.format,
         tree=files,
         empty=blob_id(b"", repository.format),
-        receipts=Receipts.of_plain(receipts.lines),
-        verdicts=verdicts(LogLine(*line) for lines in log.lines.values() for line in lines),
+        receipts=known,
+        verdicts=verdicts(lines),
+        acts=open_acts(lines, known),
         running=running,
         pauses=_paused(objects, at),
         dirty=tuple(sources.dirty()),

@@ -1,0 +1,158 @@
+"""Effects at most once (P11): what the log tells of the acts of an effect, and what may be done next. Pure.
+
+An act is one attempt to change the world. Its line (`intent`) is in the log before it begins. Until a receipt or a
+later line says how it ended, nobody knows whether it has happened, and it is open; that is never guessed. Open acts
+stand against every further act for the same slug and stage, whatever the inputs are by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal, Optional
+
+from gitstate.core.plan import Effect
+from gitstate.core.receipt import LogLine
+from gitstate.core.snapshot import Act, Receipts, WorkKey
+from gitstate.core.verdict import ASKING, Failed
+
+# act: go on. ask: evidence first. human: only a person can tell what happened. leave: it has happened, and what it was
+# made from has changed since.
+Step = Literal["act", "ask", "human", "leave"]
+
+Answer = Literal["exists", "absent", "unclear"]
+
+_CLOSING = {"withdrawn", "evidence", "resolved"}
+_SETTLED = {
+    "exists",
+    "absent",
+    "happened",
+    "did-not-happen",
+    None,
+}  # answers that close; a withdrawal has none
+# Turned away before anything was done. With these a later try is the first act.
+_TURNED_AWAY = {
+    ("quota", "throttle"),
+    ("quota", "window"),
+    ("quota", "billing"),
+    ("phase_error", "auth"),
+}
+_NEVER_BEGAN = {"stopped.not_started", "stopped.too_long", "render"}  # rules: there was no command
+_UNHURRIED = timedelta(hours=1)  # how long an act without a timeout may still be under way elsewhere
+
+
+def open_acts(lines: Iterable[LogLine], receipts: Receipts) -> dict[WorkKey, tuple[Act, ...]]:
+    """The acts whose outcome nobody has noted, oldest first."""
+    begun: dict[str, LogLine] = {}
+    closed: set[str] = set()
+    over: set[str] = set()
+    for line in lines:
+        if line.kind == "intent":
+            begun[line.attempt] = line
+        elif line.kind in _CLOSING and line.extra.get("answer") in _SETTLED:
+            closed.update(line.extra.get("attempts", ()))
+        elif line.kind in ("verdict", "lost"):
+            over.add(line.attempt)
+            if line.extra.get("happened") == "no":
+                closed.add(line.attempt)
+    if not begun:
+        return {}
+    open_: dict[WorkKey, list[Act]] = {}
+    for line in sorted(begun.values(), key=lambda line: (line.at, line.attempt)):
+        if line.attempt not in closed:
+            open_.setdefault((line.slug, line.stage), []).append(_act(line, line.attempt in over))
+    found = {}
+    for (slug, stage), acts in open_.items():
+        done = {receipt.attempt for receipt in receipts.of(slug, stage)}
+        # What completed under a key completed every try under that key.
+        keys = {begun[attempt].extra.get("key") for attempt in done if attempt in begun}
+        left = tuple(act for act in acts if act.attempt not in done and act.key not in keys)
+        if left:
+            found[slug, stage] = left
+    return found
+
+
+def _act(line: LogLine, over: bool) -> Act:
+    extra = line.extra
+    return Act(
+        line.attempt,
+        line.work,
+        line.at,
+        str(extra.get("key") or ""),
+        {str(name): str(digest) for name, digest in _mapping(extra.get("components")).items()},
+        scheme if type(scheme := extra.get("scheme")) is int else 0,
+        over,
+    )
+
+
+def _mapping(value: object) -> Mapping[Any, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def intent_extra(key: str, components: Mapping[str, str], scheme: int) -> dict[str, Any]:
+    """What an `intent` line says beside what every line does."""
+    return {"key": key, "components": dict(sorted(components.items())), "scheme": scheme}
+
+
+def step(effect: Effect, work: str, happened: bool, acts: Sequence[Act], *, redo: bool = False) -> Step:
+    """What may be done about an effect that is not done.
+
+    `work`: today's hash. `happened`: whether it has a receipt, of whatever hash. `acts`: those that are open.
+    `redo`: whether a repetition was asked for.
+    """
+    if acts and effect.evidence is not None:
+        return "ask"
+    if acts:
+        # Under another hash the key is another one, too, so the service could not tell that it is the same act.
+        return "act" if effect.idempotent and all(act.work == work for act in acts) else "human"
+    if happened and not redo and effect.on_stale != "update":
+        return "leave"
+    return "act"
+
+
+def has_not_happened(effect: Effect, failed: Failed) -> bool:
+    """Whether a failed act is known not to have happened. Where evidence can be asked, it is asked rather than
+    concluded from an error: a command of several steps may have been turned away at its second one."""
+    if failed.rule in _NEVER_BEGAN:
+        return True
+    return effect.evidence is None and (failed.category, failed.kind) in _TURNED_AWAY
+
+
+def unknown_outcome(failed: Failed) -> Failed:
+    """The failure of an act of which only a person can say whether it has happened."""
+    return Failed(
+        "unknown",
+        "",
+        f"It may have happened. How the command ended ({failed.name}): {failed.evidence}",
+        ASKING[0],
+        seen=failed.seen,
+    )
+
+
+def unclear(said: str) -> Failed:
+    """The failure of an act that evidence could not tell anything about."""
+    return Failed("unknown", "", f"Evidence cannot tell whether it has happened: {said}", ASKING[1])
+
+
+def answer_of(ended_by: str, code: Optional[int], printed: bytes) -> Answer:
+    """What an evidence command's end says. Exit 0 with nothing printed says that it exists but not where: unclear."""
+    if ended_by == "exit" and code == 0 and printed.strip():
+        return "exists"
+    return "absent" if ended_by == "exit" and code == 1 else "unclear"
+
+
+def may_be_under_way(acts: Iterable[Act], timeout: Optional[float], now: datetime) -> Optional[datetime]:
+    """Until when an act that another clone began, and has not told the end of, may still be going on; None: it is
+    not. By that clone's clock: it only ever makes somebody wait."""
+    limit = _UNHURRIED if timeout is None else timedelta(seconds=timeout)
+    until = [_moment(act.at, now) + limit for act in acts if not act.over]
+    latest = max(until, default=now)
+    return latest if latest > now else None
+
+
+def _moment(at: str, now: datetime) -> datetime:
+    """A line's time; now where it cannot be read or lies ahead of us."""
+    try:
+        return min(datetime.fromisoformat(at.replace("Z", "+00:00")), now)
+    except (ValueError, TypeError):
+        return now
