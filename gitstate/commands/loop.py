@@ -351,7 +351,7 @@ class Loop:
     def _react(self, key: WorkKey, name: str, work: Settled, failed: Failed) -> None:
         """An attempt has failed, which is recorded: do what the policy says."""
         reaction = self.reactions.of(work.intent.attempt)
-        if reaction.do != "pause_run" and self.acts.must_ask(key):
+        if not failed.asks and reaction.do != "pause_run" and self.acts.must_ask(key):
             self.progress.unsure(work, name)
             made_of_it = with_state(failed, reaction, self.acts.clock.now())
             self._then[key] = (work._replace(failed=made_of_it), reaction)
