@@ -238,6 +238,30 @@ def sync(
 
 
 @cli.command()
+def resolve(
+    slug: Annotated[str, typer.Argument(help="The item whose effect this is about.", show_default=False)],
+    happened: Annotated[
+        Optional[str],
+        typer.Option("--happened", help="It has happened: where that can be seen (a URL, a commit, an id)."),
+    ] = None,
+    did_not_happen: Annotated[
+        bool, typer.Option("--did-not-happen", help="It has not, so it is to be done.")
+    ] = False,
+    stage: Stages = None,
+    why: Why = "",
+    config: Config = "gitstate.yaml",
+    lock_timeout: Annotated[
+        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
+    ] = "0",
+) -> int:
+    """Say what became of an effect where nobody else can tell. Kept with who said it and when."""
+    from gitstate.commands.resolve import Answer, resolve
+
+    answer = Answer(happened, did_not_happen, why)
+    return resolve(config, slug, tuple(stage or ()), answer, lock_timeout)
+
+
+@cli.command()
 def accept(
     slugs: Slugs = None,
     stage: Stages = None,

@@ -13,7 +13,6 @@ from gitstate.core import effect
 from gitstate.core.derive import Status
 from gitstate.core.effect import Answer, Step
 from gitstate.core.plan import Effect
-from gitstate.core.receipt import LogLine
 from gitstate.core.snapshot import Act, WorkKey
 from gitstate.core.verdict import of_rendering
 from gitstate.edge.attempts import Intent, Spooled
@@ -175,20 +174,19 @@ class Acts:
         alive = max(self._ended.get(act.attempt, self._found) for act in asked.acts)
         if asked.began < alive + found.settle:
             return Heeded("later", after=max(0.0, alive + found.settle - self.clock.elapsed()))
-        self.session.note(asked.intent, self._line(asked))
+        self._note(asked)
         return Heeded("absent")
 
-    def _line(self, asked: Asked) -> LogLine:
-        return act_line(
-            asked.intent,
-            "evidence",
-            {"attempts": [act.attempt for act in asked.acts], "answer": asked.answer, "said": asked.said},
-        )
+    def _note(self, asked: Asked) -> None:
+        attempts = [act.attempt for act in asked.acts]
+        extra = {"attempts": attempts, "answer": asked.answer, "said": asked.said}
+        blob = manifest_blob(self.session.clone.objects, asked.intent)
+        self.session.note(blob, act_line(asked.intent, "evidence", extra))
 
     def _adopt(self, asked: Asked) -> Settled:
         settled = adopt(self.session, asked.intent, asked.printed, asked.seconds, {"adopted": "evidence"})
         if len(asked.acts) > 1:  # the receipt closes its own only; and it comes first
-            self.session.note(asked.intent, self._line(asked))
+            self._note(asked)
         return settled
 
     def _give_up(self, asked: Asked) -> Settled:

@@ -11,7 +11,7 @@ from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.naming import secrets
 from gitstate.core.identity import Manifest
-from gitstate.core.receipt import LogLine, Receipt
+from gitstate.core.receipt import LogLine, Receipt, Verdict
 from gitstate.core.redact import redact
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
@@ -79,6 +79,13 @@ def verdict_line(judged: Judged, failed: Failed) -> LogLine:
         extra["until"] = failed.until
     at = judged.at or stamp()
     return LogLine(intent.work, "verdict", intent.slug, intent.stage, intent.attempt, at, extra)
+
+
+def reset_line(verdict: Verdict, by: str, why: str) -> LogLine:
+    """The line that takes back what stands against a work."""
+    extra = {"attempts": list(verdict.attempts), "by": by, "why": why or None}
+    last = verdict.last
+    return LogLine(last.work, "reset", last.slug, last.stage, new_attempt(), stamp(), extra)
 
 
 def act_line(intent: Intent, kind: str, extra: Mapping[str, Any]) -> LogLine:

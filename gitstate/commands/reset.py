@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
-from gitstate.commands.lines import add_lines, new_attempt, stamp, who
+from gitstate.commands.lines import add_lines, reset_line, who
 from gitstate.commands.locked import locked
 from gitstate.core import select
 from gitstate.core.derive import Status, manifest_of
 from gitstate.core.identity import work_id
 from gitstate.core.plan import account_of
-from gitstate.core.receipt import LogLine, encode
+from gitstate.core.receipt import encode
 from gitstate.core.select import Selection
 from gitstate.edge import remote
 from gitstate.edge.pauses import Pauses
@@ -42,9 +42,7 @@ def reset(config: str, selection: Selection, why: str, lock_timeout: str) -> int
             if verdict is None:
                 continue
             manifest = manifest_of(view.plan, view.identity, view.snapshot, status)
-            extra = {"attempts": list(verdict.attempts), "by": by_user, "why": why or None}
-            line = LogLine(manifest.hash, "reset", status.slug, status.stage, new_attempt(), stamp(), extra)
-            lines[clone.objects.oid("blob", manifest.encoded)] = [encode(line)]
+            lines[clone.objects.oid("blob", manifest.encoded)] = [encode(reset_line(verdict, by_user, why))]
             names.append(work_id(status.slug, status.stage, manifest.hash))
         if lines:
             add_lines(clone, {}, lines, f"gitstate: reset {show.number(len(names), 'work')}")

@@ -518,30 +518,29 @@ class Session:
             self.view.snapshot.receipts.add(line.outputs[0][1], line)
             self._forget_acts((line.slug, line.stage), {line.attempt}, with_their_key=True)
         for _, entry in log:
-            if entry.extra.get("happened") == "no":
-                self._forget_acts((entry.slug, entry.stage), {entry.attempt})
             key = (entry.slug, entry.stage, entry.work)
-            state = entry.extra["state"]
-            if state != "pending":
+            closed = set(entry.extra.get("attempts", ()))
+            if entry.extra.get("happened") == "no":
+                closed = {entry.attempt}
+            self._forget_acts(key[:2], closed)
+            if entry.kind == "reset":
+                self.verdicts.pop(key, None)
+            if entry.kind == "verdict" and (state := entry.extra["state"]) != "pending":
                 earlier = self.verdicts[key].attempts if key in self.verdicts else ()
                 self.verdicts[key] = Verdict(
                     str(entry.extra["category"]), (*earlier, entry.attempt), entry, state
                 )
 
-    def note(self, intent: Intent, line: LogLine, *more: LogLine) -> None:
-        """Record lines on one work in the log, durably."""
-        blob = manifest_blob(self.clone.objects, intent)
-        log = [(blob, entry) for entry in (line, *more)]
-        self.record({}, (), log, [])
-        self._learn((), {}, (), [(blob, entry) for _, entry in log if entry.kind == "verdict"])
-        closed = {name for _, entry in log for name in entry.extra.get("attempts", ())}
-        self._forget_acts((intent.slug, intent.stage), closed)
+    def note(self, blob: str, *lines: LogLine) -> None:
+        """Record lines of the log on one object, durably."""
+        self.record({}, (), [(blob, line) for line in lines], [])
+        self._learn((), {}, (), [(blob, line) for line in lines])
 
     def fail(self, work: Settled) -> None:
         """Record what is made of an act that failed, once evidence has said that it did not happen."""
         if work.failed is not None:
             judged = Judged(work.intent, work.seconds, work.facts, failed=work.failed)
-            self.note(work.intent, verdict_line(judged, work.failed))
+            self.note(manifest_blob(self.clone.objects, work.intent), verdict_line(judged, work.failed))
 
     def act_is_over(self, intent: Intent) -> None:
         """An act is not under way any more, however it ended."""
@@ -583,18 +582,10 @@ class Session:
 
     def withdraw(self, intents: Sequence[Intent]) -> None:
         """Take back acts that were announced and never begun."""
-        if intents:
-            lines = [
-                (
-                    manifest_blob(self.clone.objects, intent),
-                    act_line(intent, "withdrawn", {"attempts": [intent.attempt]}),
-                )
-                for intent in intents
-            ]
-            self.record({}, (), lines, [])
-            for intent in intents:
-                self._forget_acts((intent.slug, intent.stage), {intent.attempt})
-            self.attempts.remove(intent.attempt for intent in intents)
+        for intent in intents:
+            line = act_line(intent, "withdrawn", {"attempts": [intent.attempt]})
+            self.note(manifest_blob(self.clone.objects, intent), line)
+        self.attempts.remove(intent.attempt for intent in intents)
 
     def on_record(self, intent: Intent) -> bool:
         """Whether the notes know an attempt: it was recorded, and what lies here of it are leftovers."""
