@@ -380,7 +380,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         (len(agenda.paused), "paused before"),
         (len(agenda.blocked), "wait for those"),
     )
-    if not fields["done"] and not any(count for count, _ in counts):
+    if not fields["done"] and not fields["untold"] and not any(count for count, _ in counts):
         lines = [f"Nothing to do: {number(done, 'work is', 'works are')} done.{_skipped(fields)}"]
         return [*lines, _AWAY] if away else lines
     parts = [f"{fields['done']:,} done", *(f"{count:,} {words}" for count, words in counts if count)]

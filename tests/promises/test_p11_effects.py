@@ -1,0 +1,470 @@
+"""P11: effects happen at most once. Their intent is on record before; what nobody can tell, a person is asked."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.outside import SCRIPTS, Outside, stages
+from tests.support.world import Done, World, until
+
+NO_EVIDENCE = ("evidence", "settle")
+
+
+def world(folder: Path, *items: str, remote: bool = False, **changes: Any) -> tuple[World, Outside]:
+    made = World(folder, stages=stages(**changes), items=items or ("one",), files=SCRIPTS, remote=remote)
+    return made, Outside(made)
+
+
+def kinds(world: World) -> list[str]:
+    """What the log says of acts."""
+    wanted = ("intent", "withdrawn", "evidence", "resolved")
+    return sorted(line["kind"] for line in world.a.log() if line["kind"] in wanted)
+
+
+def run_killed(made: World, outside: Outside, order: str, *arguments: str) -> Done:
+    """A run that the act kills."""
+    outside.next(order)
+    running = made.a.start("run", *arguments)
+    (made.home / "pid").write_text(str(running.process.pid))
+    return running.wait(-signal.SIGKILL)
+
+
+def all_done(made: World) -> bool:
+    return {state.split()[0] for state in made.a.states().values()} == {"done"}
+
+
+# --- the way it goes ----------------------------------------------------------------------------------------------
+
+
+def test_p11_an_effect_happens_once_and_its_result_is_an_output_before_later_stages_start(
+    tmp_path: Path,
+) -> None:
+    made, outside = world(tmp_path, "one", "two")
+    made.a.run("-j", "2")
+    assert outside.made() == {"one": 1, "two": 1}
+    assert made.a.show("after/one.txt") == "made for one\n"
+    assert kinds(made) == ["intent", "intent"]
+    assert outside.questions() == []
+    made.a.run()
+    assert len(outside.acts()) == 2
+    assert made.a.gitstate("verify").code == 0
+
+
+def test_p11_the_intent_is_on_record_and_pushed_before_the_act(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, remote=True)
+    outside.next("wait")
+    outside.set("hold")
+    running = made.a.start("run")
+    assert until(outside.acts, running)
+    other = made.clone("b")
+    other.git("fetch", "-q", "origin", "refs/notes/gitstate-log:refs/notes/gitstate-log")
+    ((_, attempt, key, _),) = outside.acts()
+    (intent,) = [line for line in other.log() if line["kind"] == "intent"]
+    assert (intent["attempt"], intent["key"], intent["slug"]) == (attempt, key, "one")
+    outside.set("hold", on=False)
+    running.wait(0)
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_attempts_share_a_key_and_have_an_id_of_their_own(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    outside.next("fail")
+    made.a.run()
+    (_, first, key, _), (_, second, same, _) = outside.acts()
+    assert key == same
+    assert first != second
+    assert outside.made() == {"one": 1}
+    assert [line[1:] for line in outside.questions()] == [[first, key]]
+
+
+# --- outcomes that are not known ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["kill-before", "kill-after", "lose", "hang", "empty"])
+def test_p11_evidence_is_asked_before_a_retry(tmp_path: Path, order: str) -> None:
+    made, outside = world(tmp_path, timeout=1)
+    if order.startswith("kill"):
+        run_killed(made, outside, order)
+        assert "whether it has happened is not known" in made.a.run().err
+    else:
+        outside.next(order)
+        made.a.run()
+    assert outside.made() == {"one": 1}
+    assert len(outside.questions()) == 1
+    assert len(outside.acts()) == (2 if order == "kill-before" else 1)
+    assert all_done(made)
+    if order != "kill-before":
+        assert made.a.show("published/one.txt") == "found one\n"
+        (line,) = [line for line in made.a.receipts() if line["stage"] == "publish"]
+        assert line["adopted"] == "evidence"
+        assert line["attempt"] == outside.acts()[0][1]
+    assert made.a.leftovers() == []
+
+
+def test_p11_an_answer_that_a_check_turns_away_is_of_an_act_that_may_have_happened(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, check={"regex": "^found"})
+    made.a.run()
+    assert outside.made() == {"one": 1}
+    assert made.a.show("published/one.txt") == "found one\n"
+
+
+def test_p11_where_evidence_cannot_tell_the_work_waits_for_a_person_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    made, outside = world(tmp_path, "one", "two")
+    outside.next("lose")
+    outside.set("down")
+    done = made.a.run(code=3)
+    assert "cannot tell" in done.err
+    assert "gitstate resolve" in done.err
+    assert made.a.states() == {
+        "one/article": "done exact",
+        "one/publish": "failed new unknown",
+        "one/after": "pending upstream",
+        "two/article": "done exact",
+        "two/publish": "done exact",
+        "two/after": "done exact",
+    }
+    made.a.run(code=3)
+    assert len(outside.acts()) == 2
+    made.a.run("--retry-failed", code=3)  # asks again, and does not act
+    assert (len(outside.acts()), len(outside.questions())) == (2, 2)
+    outside.set("down", on=False)
+    made.a.run("--retry-failed")
+    assert outside.made() == {"one": 1, "two": 1}
+    assert all_done(made)
+
+
+def test_p11_evidence_that_finds_it_and_does_not_say_where_cannot_tell(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    outside.next("lose")
+    outside.set("mute")
+    made.a.run(code=3)
+    assert len(outside.acts()) == 1
+    said = [line["evidence"] for line in made.a.why("one")[1]["log"] if line.get("rule") == "effect.evidence"]
+    assert "exit code 0, and no words" in said[0]
+
+
+def test_p11_absence_counts_only_once_the_act_could_have_arrived(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, settle="0.5s")
+    outside.next("lose")
+    outside.set("blind")  # the service has it, and does not show it yet
+    done = made.a.run()
+    assert "asked again" in done.err
+    assert outside.made() == {"one": 1}
+    assert (len(outside.acts()), len(outside.questions())) == (1, 2)
+
+
+def test_p11_without_evidence_a_person_is_asked(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, "one", "two", without=NO_EVIDENCE)
+    outside.next("lose")
+    made.a.run(code=3)
+    assert made.a.states()["one/publish"] == "failed new unknown"
+    for again in ((), ("--retry-failed",), ("--redo", "one"), ("--state", "failed")):
+        made.a.run(*again, code=3)
+    assert outside.made() == {"one": 1, "two": 1}
+    assert len(outside.acts()) == 2
+
+
+def test_p11_without_evidence_a_killed_act_is_a_persons_matter_in_every_clone(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE, remote=True)
+    run_killed(made, outside, "kill-after")
+    made.a.run(code=3)
+    other = made.clone("b")
+    other.run(code=3)
+    assert other.states()["one/publish"] == "failed new unknown"
+    assert made.a.plan_text() == other.plan_text()
+    assert outside.made() == {"one": 1}
+    other.gitstate("resolve", "one", "--happened", "https://example.org/1", "--why", "I looked", code=0)
+    other.run()
+    made.a.run()
+    assert all_done(made)
+    assert made.a.show("published/one.txt") == "https://example.org/1\n"
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_what_was_turned_away_did_not_happen(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE)
+    outside.next("throttle")
+    made.a.run()
+    assert len(outside.acts()) == 2
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_a_command_that_is_not_there_did_nothing(tmp_path: Path) -> None:
+    made, _ = world(tmp_path, without=NO_EVIDENCE, run=["./not-there"])
+    made.a.run(code=1)
+    assert made.a.states()["one/publish"] == "failed new phase_error"
+    made.a.commit({"not-there": "#!/bin/sh\necho here\n"})
+    (made.a.path / "not-there").chmod(0o755)
+    made.a.git("commit", "-qam", "May be run")
+    made.a.run("--retry-failed")
+    assert all_done(made)
+
+
+def test_p11_an_idempotent_act_is_repeated_under_its_key(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE, idempotent=True)
+    outside.set("by-key")
+    run_killed(made, outside, "kill-after")
+    outside.next("lose")
+    made.a.run()
+    assert len({act[2] for act in outside.acts()}) == 1
+    assert len(outside.acts()) == 3
+    assert outside.made() == {"one": 1}
+    made.a.commit({"prompts/article.md": "Anew: {{ slug }}.\n"})
+    made.a.run(code=3)
+    assert made.a.states()["one/publish"].startswith("paused stale")
+
+
+def test_p11_a_key_that_is_another_by_now_is_no_ground_for_repeating(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE, idempotent=True)
+    outside.set("by-key")
+    run_killed(made, outside, "kill-after")
+    made.a.commit({"prompts/article.md": "Anew: {{ slug }}.\n"})
+    made.a.run(code=3)
+    assert made.a.states()["one/publish"] == "failed new unknown"
+    assert outside.made() == {"one": 1}
+
+
+# --- a person's word ----------------------------------------------------------------------------------------------
+
+
+def test_p11_a_person_says_that_it_happened(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    outside.next("lose")
+    outside.set("down")
+    made.a.run(code=3)
+    made.a.gitstate("resolve", "one", "--happened", "https://example.org/one", "--why", "seen", code=0)
+    made.a.run()
+    assert all_done(made)
+    assert made.a.show("published/one.txt") == "https://example.org/one\n"
+    (line,) = [line for line in made.a.receipts() if line["stage"] == "publish"]
+    assert (line["kind"], line["adopted"], line["why"]) == ("accepted", "human", "seen")
+    assert line["by"] == "A Writer <writer@example.org>"
+    (said,) = [line for line in made.a.log() if line["kind"] == "resolved"]
+    assert (said["answer"], said["evidence"], said["by"]) == (
+        "happened",
+        "https://example.org/one",
+        line["by"],
+    )
+    assert said["at"]
+    assert len(outside.acts()) == 1
+
+
+def test_p11_after_a_person_said_that_it_did_not_happen_evidence_is_not_asked_about_it(
+    tmp_path: Path,
+) -> None:
+    made, outside = world(tmp_path)
+    outside.next("fail")
+    outside.set("down")
+    made.a.run(code=3)
+    asked = len(outside.questions())
+    made.a.gitstate("resolve", "one", "--did-not-happen", code=0)
+    assert made.a.states()["one/publish"] == "pending new"
+    made.a.run()
+    assert len(outside.questions()) == asked
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_an_answer_to_no_question_is_an_error(tmp_path: Path) -> None:
+    made, _ = world(tmp_path)
+    made.a.run()
+    for arguments in (("one", "--did-not-happen"), ("none", "--happened", "x"), ("one",)):
+        done = made.a.gitstate("resolve", *arguments, code=2)
+        assert len(done.err.splitlines()) <= 2
+    made.a.gitstate("resolve", "one", "--happened", " ", code=2)
+    made.a.gitstate("resolve", "one", "--happened", "x", "--did-not-happen", code=2)
+
+
+# --- changed after the fact ---------------------------------------------------------------------------------------
+
+
+def change(made: World) -> None:
+    made.a.commit({"prompts/article.md": "Another prompt for {{ slug }}.\n"})
+
+
+def test_p11_what_was_published_is_not_published_again_when_it_changes(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.run()
+    change(made)
+    done = made.a.run(code=3)
+    assert "gitstate run --redo SLUG" in done.err
+    assert made.a.states()["one/publish"] == "paused stale inputs"
+    for again in ((), ("--retry-failed",), ("--state", "paused")):
+        made.a.run(*again, code=3)
+    assert outside.made() == {"one": 1}
+    made.a.run("--redo", "one", "--stage", "publish")
+    first, second = outside.acts()
+    assert first[2] != second[2]
+    assert second[3] == "made for one"
+    assert all_done(made)
+
+
+def test_p11_a_changed_article_may_keep_its_effect(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.run()
+    change(made)
+    made.a.run(code=3)
+    made.a.gitstate("accept", "one", "--stage", "publish", "--why", "a typo", code=0)
+    made.a.run()
+    assert all_done(made)
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_an_effect_may_update_what_it_made(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, on_stale="update")
+    made.a.run()
+    change(made)
+    made.a.run()
+    assert [act[3] for act in outside.acts()] == ["", "made for one"]
+    assert all_done(made)
+
+
+def test_p11_an_effect_may_ignore_that_its_inputs_changed(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, on_stale="ignore")
+    made.a.run()
+    change(made)
+    made.a.run()
+    assert made.a.states()["one/publish"] == "done stale inputs"
+    assert made.a.states()["one/after"] == "done exact"
+    assert outside.made() == {"one": 1}
+
+
+@pytest.mark.parametrize("on_stale", ["ask", "ignore"])
+def test_p11_a_lost_file_is_no_ground_for_doing_it_again(tmp_path: Path, on_stale: str) -> None:
+    made, outside = world(tmp_path, on_stale=on_stale)
+    made.a.run()
+    change(made)
+    made.a.git("rm", "-q", "published/one.txt")
+    made.a.git("commit", "-qm", "Away")
+    made.a.run(code=3)
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_a_deleted_result_comes_back_from_git(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.run()
+    made.a.git("rm", "-q", "published/one.txt")
+    made.a.git("commit", "-qm", "Away")
+    made.a.run()
+    assert made.a.show("published/one.txt") == "made for one\n"
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_an_act_of_before_the_change_is_found_and_then_asked_about(tmp_path: Path) -> None:
+    """Killed after the act, then the article changed: what happened is recorded under the identity that it had."""
+    made, outside = world(tmp_path)
+    run_killed(made, outside, "kill-after")
+    change(made)
+    made.a.run(code=3)
+    assert outside.made() == {"one": 1}
+    assert made.a.show("published/one.txt") == "found one\n"
+    assert made.a.states()["one/publish"].startswith("paused stale inputs")
+
+
+# --- remotes and other clones -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [(), ("--offline",), ("--push", "never")])
+def test_p11_what_the_remote_cannot_be_told_is_not_begun(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    made, outside = world(tmp_path, remote=True)
+    made.a.run("--stage", "article")
+    if not arguments:
+        made.take_remote_away()
+    done = made.a.run(*arguments, code=75)
+    assert "1 effect was not begun" in done.err
+    assert outside.acts() == []
+    assert [line for line in made.a.log() if line["kind"] == "intent"] == []
+    if not arguments:
+        made.bring_remote_back()
+    made.a.run()
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_a_remote_that_goes_away_just_before_the_act(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, remote=True)
+    article = {"run": 'mv "$REMOTE" "$REMOTE.away"; echo words', "output": "out/{slug}.md"}
+    made.a.configure({**stages(), "article": article}, ["one"])
+    made.a.run(code=75, REMOTE=str(made.remote))
+    assert outside.acts() == []
+    shutil.move(f"{made.remote}.away", made.remote)
+    made.a.run()
+    assert outside.made() == {"one": 1}
+    assert outside.questions() == []  # it was withdrawn, so nobody needs to ask
+
+
+def test_p11_two_clones_that_begin_at_once_act_once(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, "one", "two", "three", remote=True)
+    made.a.run("--stage", "article")
+    clones = [made.a, made.clone("b"), made.clone("c")]
+    running = [clone.start("run") for clone in clones]
+    for one in running:
+        assert one.wait().code in (0, 3, 75)
+    for clone in clones:
+        clone.run("--retry-failed")
+    assert outside.made() == {"one": 1, "two": 1, "three": 1}
+    assert len({clone.plan_text() for clone in clones}) == 1
+
+
+def test_p11_an_act_of_another_clone_may_still_be_under_way(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, remote=True, timeout=600)
+    outside.next("wait")
+    outside.set("hold")
+    running = made.a.start("run")
+    assert until(outside.acts, running)
+    other = made.clone("b")
+    done = other.run(code=75)
+    assert "may be under way in another clone until" in done.err
+    assert len(outside.acts()) == 1
+    outside.set("hold", on=False)
+    running.wait(0)
+    other.run()
+    assert outside.made() == {"one": 1}
+    assert made.a.plan_text() == other.plan_text()
+
+
+def test_p11_an_act_of_a_clone_that_died_is_settled_by_another(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, remote=True, timeout=1)
+    run_killed(made, outside, "kill-after")
+    other = made.clone("b")
+    other.run()
+    assert other.show("published/one.txt") == "found one\n"
+    made.a.run()
+    assert outside.made() == {"one": 1}
+    assert made.a.plan_text() == other.plan_text()
+
+
+# --- recording ----------------------------------------------------------------------------------------------------
+
+
+def test_p11_recording_what_has_happened_is_tried_until_it_works(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, "one", "two")
+    made.a.run("--stage", "article")
+    outside.next("wait")
+    outside.set("hold")
+    running = made.a.start("run")
+    assert until(outside.acts, running)
+    objects, state = made.a.path / ".git" / "objects", made.a.state
+    objects.rename(objects.with_name("away"))
+    outside.set("hold", on=False)
+    assert until(lambda: list(state.glob("attempts/*.spooled")), running)
+    assert len(outside.acts()) == 1  # nothing else begins before
+    assert running.process.stderr is not None
+    assert "trying again" in running.process.stderr.readline()
+    objects.with_name("away").rename(objects)
+    running.wait(0)
+    assert outside.made() == {"one": 1, "two": 1}
+
+
+def test_p11_deleting_local_state_does_not_lead_to_a_second_act(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, timeout=1)
+    run_killed(made, outside, "kill-after")
+    made.a.forget_state()
+    made.a.run()
+    assert outside.made() == {"one": 1}
+    assert all_done(made)
