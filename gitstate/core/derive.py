@@ -13,7 +13,7 @@ from gitstate.core.effect import step
 from gitstate.core.identity import Identity, Manifest
 from gitstate.core.plan import Effect, Item, Plan, Stage, account_of
 from gitstate.core.receipt import Receipt
-from gitstate.core.snapshot import Snapshot
+from gitstate.core.snapshot import Act, Snapshot
 
 State = Literal["pending", "running", "done", "failed", "paused"]
 Reason = Literal[
@@ -173,8 +173,10 @@ class _Work:
         key = (self.item.slug, self.stage.name)
         if key in self.snapshot.running:
             return "running", reason, components, None
+        acts: Sequence[Act] = ()
         if self.stage.effect is not None:
-            judged = self._of_effect(self.stage.effect, reason, components)
+            acts = self.snapshot.acts.get(key, ())
+            judged = self._of_effect(self.stage.effect, acts, reason, components)
             if judged is not None:
                 return judged
         verdict = self.snapshot.verdicts.get((*key, self.hash))
@@ -183,11 +185,12 @@ class _Work:
             return verdict.state, reason, components, verdict.category
         if self.closed:
             return "paused", reason, components, "quota"
-        return "pending", reason, components, None
+        return "pending", reason, components, "unknown" if acts else None  # (evidence is to be asked first)
 
-    def _of_effect(self, effect: Effect, reason: Reason, components: tuple[str, ...]) -> Optional[_Judgement]:
+    def _of_effect(
+        self, effect: Effect, acts: Sequence[Act], reason: Reason, components: tuple[str, ...]
+    ) -> Optional[_Judgement]:
         """What stands against an act: only a person can tell how the last one ended, or it has happened already."""
-        acts = self.snapshot.acts.get((self.item.slug, self.stage.name), ())
         what = step(effect, self.hash, reason != "new", acts)
         if what == "human":
             return "failed", reason, components, "unknown"
