@@ -6,13 +6,14 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, Optional, TypeVar
+from typing import TYPE_CHECKING, Optional, TypeVar
 
 from gitstate import show
-from gitstate.commands.acts import Acts, Announced, Asked, weighed
+from gitstate.commands.acting import Acting, Answer
+from gitstate.commands.acts import Acts, weighed
 from gitstate.commands.judging import Judged
 from gitstate.commands.progress import Progress
-from gitstate.commands.reacting import Reactions, with_state
+from gitstate.commands.reacting import Reactions
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session, Settled
 from gitstate.commands.syncing import Syncing
@@ -21,9 +22,8 @@ from gitstate.core.budget import Purse, Spent, spent
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
 from gitstate.core.plan import account_of
-from gitstate.core.policy import Reaction
 from gitstate.core.schedule import asks_human, is_due, order_of
-from gitstate.core.snapshot import Act, WorkKey
+from gitstate.core.snapshot import WorkKey
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
@@ -43,16 +43,6 @@ _PATIENCE = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds between tries to record 
 
 
 T = TypeVar("T")
-
-
-class _Answer(NamedTuple):
-    """What came from a thread: an attempt's answer, or that of a question about one; neither if it was cancelled."""
-
-    intent: Intent
-    judged: Optional[Judged] = None
-    error: Optional[BaseException] = None
-    asked: Optional[Asked] = None
-    is_question: bool = False
 
 
 class Loop:
@@ -75,6 +65,7 @@ class Loop:
         self.session, self.syncing, self.progress = session, syncing, progress
         self.options, self.redo, self.again, self.stop = options, redo, again, stop
         self.reactions, self.windows, self.purse, self.acts = reactions, windows, purse, acts
+        self.acting = Acting(self, acts)
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
         # What makes going on pointless, once all that runs has ended.
@@ -82,7 +73,7 @@ class Loop:
         self._ended = 0
         self._seconds = 0.0  # of the commands that ended
         self.dropped = 0  # commands that were ended before their answer came
-        self._answers: queue.SimpleQueue[_Answer] = queue.SimpleQueue()
+        self.answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.begun: set[WorkKey] = set()  # works, over all rounds of a run that waits
         self._flying = 0
         self._open: set[WorkKey] = set()  # works of this run that are not settled
@@ -93,9 +84,6 @@ class Loop:
         self._gates = 0  # when those were last looked at
         self._alarm = threading.Event()  # a call has failed, and what is made of it is not known yet
         self.spent = ""  # why the budget lets nothing more begin
-        self._announced: list[Announced] = []  # acts to be told of, then begun
-        # Acts that failed: what is made of each if evidence says that it has not happened.
-        self._then: dict[WorkKey, tuple[Optional[Settled], Reaction]] = {}
         self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
     def go(self, works: Sequence[Status]) -> None:
@@ -112,7 +100,7 @@ class Loop:
                 self._ready += self.reactions.come()
                 while (key := self._next()) is not None:
                     self._begin(pool, key)
-                self._act(pool)
+                self.acting.begin(pool)
                 if not self._flying and (self._is_over() or not self.reactions.resting):
                     break
                 self._settle(self._take())
@@ -136,7 +124,7 @@ class Loop:
         # Before the others: chains that were begun are finished first.
         self._ready += reversed(ready)
 
-    def _close(self, key: WorkKey, done: bool) -> None:
+    def close(self, key: WorkKey, done: bool) -> None:
         """A work is settled: those that waited for it may be ready."""
         self._open.discard(key)
         if not done:
@@ -210,126 +198,59 @@ class Loop:
         status = self.session.statuses.get(key)
         failed_above = any((key[0], name) in self._broken for name in self.session.needs(key[1]))
         if status is None or status.hash is None or failed_above:
-            self._close(key, done=False)
+            self.close(key, done=False)
             return
-        if not (is_due(status) or key in self.redo or key in self.again or key in self._then):
+        if not (is_due(status) or key in self.redo or key in self.again or self.acting.is_asking(key)):
             asks = asks_human(self.session.stages[key[1]], status)
             self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"
             self.progress.before += status.state in ("failed", "paused") and not asks
-            self._close(key, done=status.state == "done")
+            self.close(key, done=status.state == "done")
             return
         if key not in self.redo and restore(self.session, [status], self.progress):
-            self._close(key, done=True)  # made before, and known only now that what it needs is done
-            return
-        if self._is_settled_by_asking(pool, key, status):
+            self.close(key, done=True)  # made before, and known only now that what it needs is done
             return
         if key not in self.redo and (kept := self.session.recall(status)):
             (settled,) = self.session.settle([kept])
             self.session.judge_again([status.item])
             # It was paid for, and counted, when it came.
-            self._tell(settled._replace(seconds=0.0, facts={}, recalled=True))
+            self.tell(settled._replace(seconds=0.0, facts={}, recalled=True))
+            return
+        if self.acting.is_held(pool, status, key in self.redo):
             return
         prepared = self.session.prepare(status, key in self.redo)
         if isinstance(prepared, Settled):
-            self._tell(prepared)
+            self.tell(prepared)
             return
         self.begun.add(key)
         self.windows.began(self._account(key))
         self.purse.begin(prepared[0].attempt, key[1])
-        self._fly()
+        self.fly()
         if self.session.effect(key[1]) is not None:
-            self._announced.append(prepared)
+            self.acting.add(prepared)
         else:
-            pool.submit(self._work, *prepared)
+            pool.submit(self.work, *prepared)
 
-    def _fly(self) -> None:
+    def fly(self) -> None:
+        """A thread has something to do."""
         self._flying += 1
         self.progress.running = min(self._flying, self.options.jobs)
         self.progress.tick()
 
-    def _act(self, pool: ThreadPoolExecutor) -> None:
-        """Tell of the acts that are to begin, all at once; then begin those that may."""
-        if not self._announced:
-            return
-        group, self._announced = self._announced, []
-        for (intent, job), may in zip(group, self.acts.announce(group)):
-            if may:
-                pool.submit(self._work, intent, job)
-                continue
-            key = (intent.slug, intent.stage)
-            self._flying -= 1
-            self.begun.discard(key)
-            self.windows.ended(self._account(key), None, closes=False)
-            self.purse.end(intent.attempt, key[1], None)
-            # Somebody else was first: look again. But where the remote cannot be told, it waits.
-            self._close(key, done=False) if self.acts.untold else self._ready.append(key)
+    def take_back(self, intent: Intent) -> None:
+        """What was to be begun is not, after all."""
+        key = (intent.slug, intent.stage)
+        self._flying -= 1
+        self.begun.discard(key)
+        self.windows.ended(self._account(key), None, closes=False)
+        self.purse.end(intent.attempt, key[1], None)
 
-    def _is_settled_by_asking(self, pool: ThreadPoolExecutor, key: WorkKey, status: Status) -> bool:
-        """Whether an effect is not to act now: it is asked about, or waits for a person or the remote."""
-        if self.session.effect(key[1]) is None:
-            return False
-        step = self.acts.step(status, key in self.redo)
-        if step == "ask":
-            question = self.acts.question(status)
-            if isinstance(question, Settled):
-                self._tell(question)
-            else:
-                self._fly()
-                pool.submit(self._ask, *question)
-            return True
-        if step in ("human", "leave"):
-            self.progress.asked += 1
-            self._close(key, done=False)
-            return True
-        if not self.syncing.can_tell:
-            self.acts.untold += 1
-            self._close(key, done=False)
-            return True
-        return False
+    def come_again(self, key: WorkKey) -> None:
+        """A work is to be looked at again, at once."""
+        self._ready.append(key)
 
-    def _ask(self, intent: Intent, job: Job, acts: tuple[Act, ...]) -> None:
-        """In a thread: ask whether an act has happened."""
-        try:
-            asked = self.acts.ask(intent, job, acts, self.stop.cancel)
-            self._answers.put(_Answer(intent, asked=asked, is_question=True))
-        except BaseException as error:
-            self._answers.put(_Answer(intent, error=error, is_question=True))
-
-    def _heed(self, asked: Asked) -> None:
-        """Evidence has answered about an act: do what follows."""
-        key = (asked.intent.slug, asked.intent.stage)
-        name = work_id(asked.intent.slug, asked.intent.stage, asked.intent.work)
-        heeded = self._insist(lambda: self.acts.heed(asked))
-        if key in self.session.statuses:
-            self.session.judge_again([self.session.statuses[key].item])
-        if heeded.settled is not None:
-            self._then.pop(key, None)
-            self._tell(heeded.settled)
-        elif heeded.what == "later":
-            self.progress.story(show.asked_again_line(name, heeded.after))
-            self._then.setdefault(key, (None, Reaction("again")))
-            self.reactions.later(key, heeded.after)
-        elif heeded.what == "elsewhere":
-            self.progress.story(show.elsewhere_line(name, heeded.until))
-            self.progress.paused += 1
-            self._close(key, done=False)
-        else:
-            self._absent(key, name, asked.said)
-
-    def _absent(self, key: WorkKey, name: str, said: str) -> None:
-        """Evidence says that an act has not happened: it may begin again, unless its failure says otherwise."""
-        work, reaction = self._then.pop(key, (None, Reaction("again")))
-        if work is not None and work.failed is not None and reaction.do != "again":
-            self.session.fail(work)
-            self.progress.settled(work, name)
-            self.reactions.ended(work.failed)
-            self._close(key, done=False)
-            return
-        self.progress.story(show.absent_line(name, said))
-        self.reactions.later(key, reaction.after)
-
-    def _tell(self, work: Settled) -> None:
+    def tell(self, work: Settled) -> None:
+        """An attempt is settled, which is recorded: say so, and do what follows."""
         intent = work.intent
         key = (intent.slug, intent.stage)
         name = work_id(intent.slug, intent.stage, intent.work)
@@ -346,16 +267,12 @@ class Loop:
             self._ready.append(key)
         else:
             self.progress.left += work.how == "kept" and self.session.effect(key[1]) is None
-            self._close(key, done=work.how == "done")
+            self.close(key, done=work.how == "done")
 
     def _react(self, key: WorkKey, name: str, work: Settled, failed: Failed) -> None:
         """An attempt has failed, which is recorded: do what the policy says."""
         reaction = self.reactions.of(work.intent.attempt)
-        if not failed.asks and reaction.do != "pause_run" and self.acts.must_ask(key):
-            self.progress.unsure(work, name)
-            made_of_it = with_state(failed, reaction, self.acts.clock.now())
-            self._then[key] = (work._replace(failed=made_of_it), reaction)
-            self._ready.append(key)
+        if not failed.asks and reaction.do != "pause_run" and self.acting.asks_first(work, failed, reaction):
             self.windows.unclear(self._account(key))
         elif reaction.do == "again":
             self.progress.again(work, name, reaction.after)
@@ -372,9 +289,9 @@ class Loop:
             self.progress.settled(work, name)
             self.windows.unclear(self._account(key))
             self.reactions.ended(failed)
-            self._close(key, done=False)
+            self.close(key, done=False)
 
-    def _work(self, intent: Intent, job: Job) -> None:
+    def work(self, intent: Intent, job: Job) -> None:
         """In a thread: do one attempt, and hand over how it went, whatever that is."""
         try:
             # What was handed out ahead does not begin while a failure is still to be weighed: it may end the run.
@@ -386,25 +303,25 @@ class Loop:
             if judged is not None and judged.failed is not None:
                 self._alarm.set()
         except BaseException as error:
-            self._answers.put(_Answer(intent, error=error))
+            self.answers.put(Answer(intent, error=error))
         else:
-            self._answers.put(_Answer(intent, judged))
+            self.answers.put(Answer(intent, judged))
 
-    def _take(self) -> list[_Answer]:
+    def _take(self) -> list[Answer]:
         """The next answer, and all that wait with it: they are recorded together."""
-        answers: list[_Answer] = []
+        answers: list[Answer] = []
         while not answers:
             try:
                 rest = self.reactions.next_in()
-                answers.append(self._answers.get(timeout=_WATCH if rest is None else min(rest, _WATCH)))
+                answers.append(self.answers.get(timeout=_WATCH if rest is None else min(rest, _WATCH)))
             except queue.Empty:
                 if not self._flying or self.reactions.next_in() == 0:
                     break
                 # A `git commit` of the user's that began before the last record may have put its old index back since,
                 # and the next one would delete our outputs.
                 self.session.recorder.mend()
-        while not self._answers.empty():
-            answers.append(self._answers.get())
+        while not self.answers.empty():
+            answers.append(self.answers.get())
         self._flying -= len(answers)
         self.progress.running = min(self._flying, self.options.jobs)
         return answers
@@ -415,7 +332,7 @@ class Loop:
             return []
         try:
             if any(self.session.effect(one.intent.stage) for one in judged):
-                return self._insist(lambda: self.session.settle(judged))
+                return self.insist(lambda: self.session.settle(judged))
             return self.session.settle(judged)
         except OSError as error:
             if not is_full(error):
@@ -423,7 +340,7 @@ class Loop:
             self.trouble = error
             return []
 
-    def _insist(self, record: Callable[[], T]) -> T:
+    def insist(self, record: Callable[[], T]) -> T:
         """What has changed the world is recorded, however often that takes to succeed; nothing else begins before."""
         for pause in _PATIENCE:
             try:
@@ -443,7 +360,7 @@ class Loop:
             return self.acts.held_open(found)
         return found
 
-    def _settle(self, answers: Sequence[_Answer]) -> None:
+    def _settle(self, answers: Sequence[Answer]) -> None:
         """Record what came, and all that follows from it."""
         session = self.session
         attempts = [answer for answer in answers if not answer.is_question]
@@ -460,14 +377,14 @@ class Loop:
         keys = ((work.intent.slug, work.intent.stage) for work in settled)
         session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
         for work in settled:
-            self._tell(work)
+            self.tell(work)
         questions = [answer.asked for answer in answers if answer.asked is not None]
         for asked in questions:
-            self._heed(asked)
+            self.acting.heed(asked)
         held_back = self._without_answer(answers)
         self.begun.difference_update(key for key in held_back if not self.reactions.tries(key))
         self._ready += reversed(held_back)  # in their order, before the others
-        if self._answers.empty() and not self._is_over():
+        if self.answers.empty() and not self._is_over():
             self._alarm.clear()
         if self._gates != self.windows.changes:
             self._gates = self.windows.changes
@@ -476,7 +393,7 @@ class Loop:
         if (settled or questions) and self.syncing.recorded():
             session.refresh()
 
-    def _without_answer(self, answers: Sequence[_Answer]) -> list[WorkKey]:
+    def _without_answer(self, answers: Sequence[Answer]) -> list[WorkKey]:
         """See to what brought no answer. Returns the works that were only held back. Raises what went wrong, unless
         what else is under way can still be recorded."""
         held_back: list[WorkKey] = []

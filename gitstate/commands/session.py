@@ -27,6 +27,7 @@ from gitstate.commands.lines import (
 )
 from gitstate.core import verdict
 from gitstate.core.derive import Status, derive, manifest_of
+from gitstate.core.effect import closed_by
 from gitstate.core.identity import work_id
 from gitstate.core.material import gather
 from gitstate.core.plan import Effect
@@ -519,10 +520,7 @@ class Session:
             self._forget_acts((line.slug, line.stage), {line.attempt}, with_their_key=True)
         for _, entry in log:
             key = (entry.slug, entry.stage, entry.work)
-            closed = set(entry.extra.get("attempts", ()))
-            if entry.extra.get("happened") == "no":
-                closed = {entry.attempt}
-            self._forget_acts(key[:2], closed)
+            self._forget_acts(key[:2], closed_by(entry))
             if entry.kind == "reset":
                 self.verdicts.pop(key, None)
             if entry.kind == "verdict" and (state := entry.extra["state"]) != "pending":

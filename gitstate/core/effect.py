@@ -49,12 +49,9 @@ def open_acts(lines: Iterable[LogLine], receipts: Receipts) -> dict[WorkKey, tup
     for line in lines:
         if line.kind == "intent":
             begun[line.attempt] = line
-        elif line.kind in _CLOSING and line.extra.get("answer") in _SETTLED:
-            closed.update(line.extra.get("attempts", ()))
         elif line.kind in ("verdict", "lost"):
             over.add(line.attempt)
-            if line.extra.get("happened") == "no":
-                closed.add(line.attempt)
+        closed |= closed_by(line)
     if not begun:
         return {}
     open_: dict[WorkKey, list[Act]] = {}
@@ -70,6 +67,14 @@ def open_acts(lines: Iterable[LogLine], receipts: Receipts) -> dict[WorkKey, tup
         if left:
             found[slug, stage] = left
     return found
+
+
+def closed_by(line: LogLine) -> set[str]:
+    """The acts whose outcome is known by a line of the log."""
+    if line.kind in _CLOSING and line.extra.get("answer") in _SETTLED:
+        return set(line.extra.get("attempts", ()))
+    turned_away = line.kind == "verdict" and line.extra.get("happened") == "no"
+    return {line.attempt} if turned_away else set()
 
 
 def _act(line: LogLine, over: bool) -> Act:
