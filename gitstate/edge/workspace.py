@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -124,12 +125,21 @@ class Worktrees:
 
     def clear(self) -> None:
         """Remove what runs that died have left. Changes nothing of other worktrees; may be killed anywhere."""
-        left = set(_names(self._folder))
-        for name in _names(self._entries):
-            if self._is_ours(name, name in left):
-                left.add(name)
-        for name in sorted(left):
+        ours = os.path.realpath(self._folder)
+        # (the state folder may have been deleted by hand)
+        inside = [name for name in _names(self._entries) if os.path.realpath(self._leads_to(name)) == ours]
+        for name in sorted({*_names(self._folder), *inside}):
             self._remove(name)
+
+    def _leads_to(self, name: str) -> str:
+        """The folder that the worktree of one of git's entries lies in; '' where it does not say."""
+        entry = os.path.join(self._entries, name)
+        try:
+            with open(os.path.join(entry, "gitdir"), "rb") as file:
+                found = os.fsdecode(file.read().strip(b"\0\n"))
+        except OSError:
+            return ""
+        return os.path.dirname(os.path.dirname(os.path.join(entry, found))) if found else ""
 
     def _make(self, path: str, base: str, kept: str, cancel: Flag) -> None:
         tries = 0
@@ -168,26 +178,10 @@ class Worktrees:
 
     def _remove(self, name: str) -> None:
         """Remove a worktree of ours, whatever its command did to it: git's entry, locks and all, then the folder."""
-        path = os.path.join(self._folder, name)
-        if self._is_ours(name, os.path.lexists(path)):
-            remove(os.path.join(self._entries, name))
-        remove(path)
+        remove(os.path.join(self._entries, name))
+        remove(os.path.join(self._folder, name))
         with self._one, contextlib.suppress(OSError):  # as git does with the last one
             os.rmdir(self._entries)
-
-    def _is_ours(self, name: str, vouched: bool) -> bool:
-        """Whether an entry of git's is of a worktree of ours. `vouched`: there is a folder of ours of that name."""
-        entry = os.path.join(self._entries, name)
-        try:
-            with open(os.path.join(entry, "gitdir"), "rb") as file:
-                found = os.fsdecode(file.read().strip(b"\0\n"))
-        except OSError:
-            found = ""
-        if not found:
-            return vouched and os.path.isdir(entry)  # its making was cut short
-        folder = os.path.dirname(os.path.dirname(os.path.join(entry, found)))
-        moved = found.replace(os.sep, "/").endswith(f"/gitstate/worktrees/{name}/.git")  # with the clone
-        return os.path.realpath(folder) == os.path.realpath(self._folder) or (vouched and moved)
 
 
 class Worktree:
@@ -261,17 +255,14 @@ class Worktree:
             "GIT_WORK_TREE": self.path,
         }
         git = Git(self.path, inherit=self._inherit)
-        found = self._changed(git, {**here, **private})
-        # What is ignored and yet tracked by now, because the command wanted it so.
-        done = git.run(*_PLAIN, "ls-files", "-z", "-c", "-i", "--exclude-standard", env=here, check=False)
-        found += done.out if not done.code else b""
+        paths = [*self._changed(git, {**here, **private}), *self._wanted(git, here)]
         take = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-        _run(git, {**here, **private}, *take, stdin=found)
+        _run(git, {**here, **private}, *take, stdin=b"".join(path + b"\0" for path in paths))
         return _run(git, {**here, **private}, "write-tree").decode("ascii").strip()
 
-    def _changed(self, git: Git, env: Mapping[str, str]) -> bytes:
-        """The paths that may have changed, each with a zero at its end. The files of a repository that the command
-        has made are files like others."""
+    def _changed(self, git: Git, env: Mapping[str, str]) -> list[bytes]:
+        """The paths that may have changed, new ones last: one may need the place of another. The files of a
+        repository that the command has made are files like others."""
         listing = ("ls-files", "-z", "-m", "-d", "-o", "--exclude-standard")
         for _ in range(_DEEPEST):
             paths = _run(git, env, *listing).split(b"\0")[:-1]
@@ -280,7 +271,14 @@ class Worktree:
                 break
             for path in nested:
                 remove(os.path.join(self.path, os.fsdecode(path), ".git"))
-        return b"".join(path + b"\0" for path in paths if not path.endswith(b"/"))
+        return [path for path in reversed(paths) if not path.endswith(b"/")]  # (git lists the new ones first)
+
+    def _wanted(self, git: Git, env: Mapping[str, str]) -> list[bytes]:
+        """The files that are ignored and tracked by now, because the command wanted it so."""
+        done = git.run(*_PLAIN, "ls-files", "-z", "-c", "-i", "--exclude-standard", env=env, check=False)
+        paths = done.out.split(b"\0")[:-1] if not done.code else []
+        root = os.fsencode(self.path)
+        return [path for path in paths if not stat.S_ISDIR(_mode(os.path.join(root, path)))]
 
 
 def _run(git: Git, env: Mapping[str, str], *args: str, stdin: bytes = b"") -> bytes:
@@ -289,6 +287,13 @@ def _run(git: Git, env: Mapping[str, str], *args: str, stdin: bytes = b"") -> by
     if done.code:
         raise failed(args, done)
     return done.out
+
+
+def _mode(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_mode
+    except OSError:
+        return 0
 
 
 def _names(folder: str) -> list[str]:
