@@ -185,7 +185,7 @@ class Session:
             latest = max(receipts, key=lambda line: line.at)
             before = self.tree.get(status.outputs[0], latest.outputs[0][1])
         try:
-            return intent, self.jobs.job(intent, stage, completed, before, view.tips.head)
+            return intent, self.jobs.job(intent, stage, completed, before, self.view.tips.head)
         except RenderError as error:
             failed = verdict.of_rendering(str(error))
             return self.settle([Judged(intent, 0.0, {}, failed=failed)])[0]

@@ -109,6 +109,7 @@ class Jobs:
                 **where.env,
                 **({} if before is None else {PREVIOUS: self._previous(intent, before)}),
             },
+            hidden=where.hidden,
             cwd=where.cwd,
             outputs=len(intent.outputs),
             timeout=stage.timeout,

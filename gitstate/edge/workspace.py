@@ -67,7 +67,8 @@ class Place(NamedTuple):
     """Where a command runs and what it is told of that."""
 
     cwd: Optional[str]  # None: its scratch folder
-    env: Mapping[str, Optional[str]]  # None: a variable that it must not see
+    env: Mapping[str, str]
+    hidden: tuple[str, ...] = ()  # variables that it must not see
 
 
 def place(repository: Repository, workspace: Workspace, attempt: str, base: Optional[str]) -> Place:
@@ -75,21 +76,20 @@ def place(repository: Repository, workspace: Workspace, attempt: str, base: Opti
 
     Raises UsageError for a worktree where there is no commit yet.
     """
-    env: dict[str, Optional[str]] = {"GITSTATE_ROOT": repository.root}
+    env = {"GITSTATE_ROOT": repository.root}
     if workspace == "root":
         return Place(repository.root, env)
-    env.update(dict.fromkeys(FOREIGN))
     # These places lie in the git folder: a git that does not find a repository there must not take that one.
     above = os.environ.get("GIT_CEILING_DIRECTORIES")
     env["GIT_CEILING_DIRECTORIES"] = os.pathsep.join(filter(None, (repository.state, above)))
     if workspace == "scratch":
-        return Place(None, env)
+        return Place(None, env, FOREIGN)
     if base is None:
         raise UsageError(
             "There is no commit yet that a worktree could be made of.",
             "Commit what is there, or take `workspace: worktree` out.",
         )
-    return Place(os.path.join(_folder(repository), attempt), {**env, _BASE: base})
+    return Place(os.path.join(_folder(repository), attempt), {**env, _BASE: base}, FOREIGN)
 
 
 def _folder(repository: Repository) -> str:
