@@ -35,7 +35,7 @@ def _ending(spooled: Spooled) -> Ending:
     """How the command ended that a spooled response is of."""
     facts = spooled.facts
     filed = facts["filed"]
-    printed = spooled.outputs and not filed
+    printed = any(spooled.outputs[:1]) and not filed
     return Ending(
         ended_by=facts["ended_by"],
         code=facts["code"],

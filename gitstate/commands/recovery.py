@@ -97,6 +97,7 @@ def _sweep(session: Session, found: list[Attempt]) -> None:
     for path in (*session.attempts.strays(), *_temporary(state), *_temporary(os.path.join(state, "cache"))):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+    session.worktrees.clear()
     # Private folders of commands that died with their run. Nothing of value: a response is spooled from there.
     shutil.rmtree(session.scratch, ignore_errors=True)
     os.makedirs(session.scratch, exist_ok=True)

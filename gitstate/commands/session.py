@@ -44,6 +44,7 @@ from gitstate.edge.record import Moved, Record, Recorder
 from gitstate.edge.render import RenderError
 from gitstate.edge.snapshot import View
 from gitstate.edge.watch import WATCH
+from gitstate.edge.workspace import Interrupted, Worktree, Worktrees
 from gitstate.errors import is_full
 
 _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
@@ -75,6 +76,7 @@ class Session:
         self.recorder = Recorder(clone.git, clone.repository, clone.objects, branch, checked_out)
         self.attempts = Attempts(clone.repository.state)
         self.jobs = Jobs(clone.repository, clone.objects)
+        self.worktrees = Worktrees(clone.git, clone.repository)
         self.switched = False  # whether the user has switched to another branch meanwhile
         self.scratch = os.path.join(clone.repository.state, "scratch")
         # What failed, for a person to look at, or to pass later.
@@ -184,7 +186,7 @@ class Session:
             latest = max(receipts, key=lambda line: line.at)
             before = self.tree.get(status.outputs[0], latest.outputs[0][1])
         try:
-            return intent, self.jobs.job(intent, stage, completed, before)
+            return intent, self.jobs.job(intent, stage, completed, before, self.view.tips.head)
         except RenderError as error:
             failed = verdict.of_rendering(str(error))
             return self.settle([Judged(intent, 0.0, {}, failed=failed)])[0]
@@ -227,6 +229,18 @@ class Session:
         """Do one attempt, in any thread: intent, command, spool, judgement. None if it was cancelled."""
         if cancel.is_set():
             return None
+        try:
+            # Made before it begins: where that fails nothing has begun. Gone when the answer is safe.
+            with self.worktrees.of(job, cancel) as worktree:
+                spooled = self._execute(intent, job, worktree, cancel, hurry)
+            return None if spooled is None else self.judge(intent, spooled, cancel)
+        except (CancelledError, Interrupted):
+            return None
+
+    def _execute(
+        self, intent: Intent, job: Job, worktree: Optional[Worktree], cancel: Flag, hurry: Flag
+    ) -> Optional[Spooled]:
+        """The spooled answer of one attempt; None if it was cancelled."""
         if self.effect(intent.stage) is None:
             self.attempts.begin(intent)
         else:  # (its intent stands already, and others have been told)
@@ -236,25 +250,30 @@ class Session:
             show.story(complaint)
         if result.ended_by == "cancelled":
             return None
+        # (of a file that was cut off in a worktree there is no telling)
+        if result.free < _LEAST_ROOM and (
+            worktree or result.code != 0 or any(map(_may_be_cut, result.outputs))
+        ):
+            # The command had no room to answer in: that is this disk's failure, not the work's.
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.scratch)
+        usage = dict(result.usage)
+        if worktree is not None:
+            result = worktree.answer(result)
+            usage["base"] = worktree.base
         facts = {
             "ended_by": result.ended_by,
             "code": result.code,
             "signal": result.signal,
             "missing": list(result.missing),
-            "stdout": "" if result.outputs and not result.filed else result.stdout,
+            # (where it is the answer it is not kept twice)
+            "stdout": "" if any(result.outputs[:1]) and not result.filed else result.stdout,
             "stderr": result.stderr,
             "filed": result.filed,
-            "usage": dict(result.usage),
+            "usage": usage,
         }
-        if result.free < _LEAST_ROOM and (result.code != 0 or any(map(_may_be_cut, result.outputs))):
-            # The command had no room to answer in: that is this disk's failure, not the work's.
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.scratch)
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
         self._spool(intent, spooled, hurry)
-        try:
-            return self.judge(intent, spooled, cancel)
-        except CancelledError:
-            return None
+        return spooled
 
     def _spool(self, intent: Intent, spooled: Spooled, hurry: Flag) -> None:
         """Spool an answer that is paid for. Rather than losing it, wait for room on a full disk, and write it

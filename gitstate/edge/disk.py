@@ -15,6 +15,7 @@ from typing import Optional
 Sync = Callable[[int], None]
 
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # how a folder is opened
+_ROOM = 65_536  # bytes; less than this is a full disk
 
 
 def flush(descriptor: int) -> None:
@@ -45,6 +46,14 @@ def flush_folder(folder: str | int) -> None:
     finally:
         if descriptor is not folder:
             os.close(descriptor)
+
+
+def has_no_room(folder: str) -> bool:
+    """Whether the disk that holds a folder has hardly any room left (where the system tells)."""
+    if not hasattr(os, "statvfs"):
+        return False
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize < _ROOM
 
 
 def whole_filesystem() -> Optional[Sync]:

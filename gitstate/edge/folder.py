@@ -63,11 +63,15 @@ def private(stdin: bytes, parent: str | None) -> Iterator[Folder]:
     finally:
         for stream in streams:
             os.close(stream)
-        _remove(path)
+        remove(path)
 
 
-def _remove(path: str) -> None:
+def remove(path: str) -> None:
     """Remove a folder whatever the job did to it; what cannot be removed is left, and nothing is raised."""
+    if os.path.islink(path) or os.path.isfile(path):  # (put there in its stead)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return
     for _ in range(3):  # again, for a file that came late
         with contextlib.suppress(RecursionError):
             shutil.rmtree(path, ignore_errors=True)

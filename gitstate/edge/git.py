@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, Optional
 from gitstate.errors import GitFailed, UsageError
 
 # Set by git inside hooks and by tests; each would point us at another repository or switch durability off.
-_FOREIGN = (
+FOREIGN = (
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -62,7 +62,7 @@ def environment(keep_index: bool = False) -> dict[str, str]:
 
     `keep_index` keeps GIT_INDEX_FILE and its like, which a hook must honour to see what is being committed.
     """
-    env = {name: value for name, value in os.environ.items() if name not in _FOREIGN}
+    env = {name: value for name, value in os.environ.items() if name not in FOREIGN}
     if keep_index:
         env.update({name: os.environ[name] for name in _HOOK if name in os.environ})
     env["GIT_OPTIONAL_LOCKS"] = "0"

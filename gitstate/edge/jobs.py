@@ -13,7 +13,7 @@ from blake3 import blake3
 from gitstate.core.check import schema_problem
 from gitstate.core.identity import work_id
 from gitstate.core.material import Files, Material
-from gitstate.core.plan import Command, Stage, Value
+from gitstate.core.plan import Command, Stage, Value, Workspace
 from gitstate.core.values import canonical
 from gitstate.edge.attempts import Intent
 from gitstate.edge.objects import Objects
@@ -30,6 +30,7 @@ from gitstate.edge.render import (
 )
 from gitstate.edge.repo import Repository
 from gitstate.edge.sources import blob_id
+from gitstate.edge.workspace import place
 from gitstate.errors import ConfigError, Place, Problem
 
 _KEPT = 64 * 1024 * 1024  # bytes of blobs remembered: prompts and shared inputs are read once, not per work
@@ -74,11 +75,19 @@ class Jobs:
         ] = {}  # by the template's path: what it needs beside the response
         self._renderers: dict[tuple[tuple[str, str], ...], Renderer] = {}
 
-    def job(self, intent: Intent, stage: Stage, completed: int, before: Optional[str] = None) -> Job:
+    def job(
+        self,
+        intent: Intent,
+        stage: Stage,
+        completed: int,
+        before: Optional[str] = None,
+        base: Optional[str] = None,
+    ) -> Job:
         """The job of one attempt. `completed` counts the receipts for this very work; `before` is the blob that says
-        what an effect did the last time.
+        what an effect did the last time, `base` the commit at which a worktree of its own would stand.
 
-        Raises RenderError for a prompt or command that this work cannot be rendered for.
+        Raises RenderError for a prompt or command that this work cannot be rendered for, and UsageError for a worktree
+        without a base.
         """
         material = intent.material
         for name in sorted(self._template_names.get(material.template or "", ())):
@@ -90,14 +99,18 @@ class Jobs:
             prompt = (
                 self._renderer(material.sources).render(material.prompt, self._contents(material)).encode()
             )
+        where = place(self._repository, stage.workspace, intent.attempt, base)
+        values = {**self._names(material), **self._paths(material, self._from(stage.workspace, base))}
         return Job(
-            command=self.command(stage.run, material, f"{stage.place}: run"),
+            command=render_command(stage.run, values, f"{stage.place}: run"),
             stdin=prompt,
             env={
                 **_env(intent, idempotency_key(intent.slug, intent.stage, intent.work, completed)),
+                **where.env,
                 **({} if before is None else {PREVIOUS: self._previous(intent, before)}),
             },
-            cwd=self._repository.root,
+            hidden=where.hidden,
+            cwd=where.cwd,
             outputs=len(intent.outputs),
             timeout=stage.timeout,
             silence=stage.silence,
@@ -165,8 +178,9 @@ class Jobs:
             renderer.prepare(path)
 
     def command(self, command: Command, material: Material, what: str, **more: object) -> Command:
-        """A command with the values of one work, `more` added. `what` names it in errors."""
-        return render_command(command, {**self._names(material), **self._paths(material), **more}, what)
+        """A command at the root with the values of one work, `more` added. `what` names it in errors."""
+        values = {**self._names(material), **self._paths(material, self._standing), **more}
+        return render_command(command, values, what)
 
     def outputs(self, intent: Intent, response: Sequence[bytes]) -> list[bytes]:
         """The bytes of the outputs: the response, the first one through the template where there is one.
@@ -229,20 +243,38 @@ class Jobs:
             names["file"] = self.content(material.file[1]).decode("utf-8", "replace")
         return names
 
-    def _paths(self, material: Material) -> dict[str, object]:
-        """What commands see: other files by a path at which their committed content stands."""
+    def _paths(self, material: Material, standing: Callable[[str, str], str]) -> dict[str, object]:
+        """What commands see: other files by a path at which their committed content stands (see `_standing`)."""
 
         def several(files: Files) -> object:
-            paths = [self._standing(path, blob) for path, blob in files]
+            paths = [standing(path, blob) for path, blob in files]
             return paths[0] if len(paths) == 1 else paths
 
         needs = Lazy({name: partial(several, files) for name, files in material.needs.items()})
         paths: dict[str, object] = {"needs": needs}
         if material.inputs:
-            paths["inputs"] = [self._standing(path, blob) for path, blob in material.inputs]
+            paths["inputs"] = [standing(path, blob) for path, blob in material.inputs]
         if material.file is not None:
-            paths["file"] = self._standing(*material.file)
+            paths["file"] = standing(*material.file)
         return paths
+
+    def _from(self, workspace: Workspace, base: Optional[str]) -> Callable[[str, str], str]:
+        """`_standing` for a command that runs in `workspace`, where that is not the root."""
+        root = self._repository.root
+        # In a sparse checkout, a worktree leaves out what this one does.
+        sparse = os.path.exists(os.path.join(self._repository.git_dir, "info", "sparse-checkout"))
+
+        def in_worktree(path: str, blob: str) -> str:
+            is_there = not sparse or os.path.lexists(os.path.join(root, path))
+            if is_there and "\n" not in path and self._objects.resolve(f"{base}:{path}") == blob:
+                return path
+            return self._copy(path, blob)
+
+        if workspace == "worktree":
+            return in_worktree
+        if workspace == "scratch":
+            return lambda path, blob: os.path.join(root, self._standing(path, blob))
+        return self._standing
 
     def _standing(self, path: str, blob: str) -> str:
         """A path at which exactly this blob's content stands: in the working tree, or else in a copy."""
@@ -253,6 +285,10 @@ class Jobs:
                     return path
         except OSError:
             pass  # not checked out here; the copy will do
+        return self._copy(path, blob)
+
+    def _copy(self, path: str, blob: str) -> str:
+        """A file of ours with this blob's content, and the name that `path` ends in."""
         folder = os.path.join(self._repository.state, "material", blob)
         copy = os.path.join(folder, os.path.basename(path))
         content = self.content(blob)

@@ -33,6 +33,7 @@ class Job(NamedTuple):
     command: Command  # a string runs through `sh -c`, a tuple without a shell
     stdin: bytes = b""  # also to be read from $GITSTATE_PROMPT
     env: Mapping[str, str] = {}  # beside this process's own environment
+    hidden: Sequence[str] = ()  # what it must not see of that
     cwd: str | None = None  # None: the job's scratch folder
     outputs: int = 1  # how many outputs the stage has; 0: none is looked for
     timeout: float | None = None  # seconds
@@ -171,7 +172,8 @@ def _start(job: Job, folder: Folder) -> subprocess.Popen[bytes]:
 
 def _environment(job: Job, folder: Folder) -> dict[str, str]:
     # A job inside a job must not see where the outer one writes.
-    env = {name: value for name, value in os.environ.items() if not name.startswith("GITSTATE_OUTPUT")}
+    hidden = {*job.hidden, *(name for name in os.environ if name.startswith("GITSTATE_OUTPUT"))}
+    env = {name: value for name, value in os.environ.items() if name not in hidden}
     env.update(job.env)
     env["GITSTATE_PROMPT"] = folder.of("prompt")
     env["GITSTATE_SCRATCH"] = folder.of("scratch")

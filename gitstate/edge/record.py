@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from gitstate.edge import index, notes
 from gitstate.edge.author import Author
 from gitstate.edge.backoff import Backoff
-from gitstate.edge.disk import flush_folder
+from gitstate.edge.disk import flush_folder, has_no_room
 from gitstate.edge.filters import Filters
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
@@ -27,9 +27,6 @@ from gitstate.edge.tree import Entry, find, splice
 from gitstate.errors import ComeBackLater, CorruptState, GitFailed, NeedsHuman
 
 _PATIENCE = 10.0  # seconds for which a lost race or a held lock is tried again
-
-
-_ROOM = 65_536  # bytes; less than this is a full disk
 
 
 class Record(NamedTuple):
@@ -213,7 +210,7 @@ class Recorder:
                 f"{what}; the results are safe and not recorded yet.", f"Run again.{hint}"
             ) from error
         if enough or not (lost or held or interrupted):
-            if _is_full(self._repository.common_dir):  # git says only that it could not write
+            if has_no_room(self._repository.common_dir):  # git says only that it could not write
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._repository.common_dir) from error
             raise error
 
@@ -259,14 +256,6 @@ class Recorder:
         self.mend()
         self._refs.stop()
         self._filters.close()
-
-
-def _is_full(folder: str) -> bool:
-    """Whether the disk that holds a folder has hardly any room left (where the system tells)."""
-    if not hasattr(os, "statvfs"):
-        return False
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize < _ROOM
 
 
 def _config(git: Git) -> dict[str, str]:
