@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gitstate.data import folder
+from tests.support.service import Service
 
 TEMPLATES = Path(folder("templates"))
 NAMES = sorted(path.name for path in TEMPLATES.iterdir() if path.is_dir())
@@ -21,9 +23,9 @@ cat
 
 
 class Newcomer:
-    """Somebody in an empty repository of their own, with a pretended `llm` on PATH."""
+    """Somebody in an empty repository of their own, with a remote, a service, and a pretended `llm` on PATH."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, service: Service) -> None:
         self.path = path / "repo"
         tools = path / "tools"
         tools.mkdir()
@@ -35,8 +37,12 @@ class Newcomer:
             for what, value in (("NAME", "A Newcomer"), ("EMAIL", "newcomer@example.org"))
         }
         search = os.pathsep.join([str(tools), os.path.dirname(sys.executable), os.environ["PATH"]])
-        self.env = {**os.environ, **person, "PATH": search}
+        api = dict.fromkeys(("PUBLISH_URL", "GITHUB_API_URL"), service.url)
+        self.env = {**os.environ, **person, **api, "GITHUB_TOKEN": "a-token", "PATH": search}
         subprocess.run(("git", "init", "-q", "-b", "main", str(self.path)), check=True, env=self.env)
+        self.remote = path / "remote.git"
+        self.types("git", "init", "-q", "--bare", "-b", "main", str(self.remote))
+        self.types("git", "remote", "add", "origin", str(self.remote))
 
     def types(self, *command: str, code: int = 0) -> str:
         """A command; what it prints on standard output."""
@@ -48,6 +54,7 @@ class Newcomer:
     def commits(self) -> None:
         self.types("git", "add", "-A")
         self.types("git", "commit", "-q", "-m", "by hand")
+        self.types("git", "push", "-q", "-u", "origin", "main")
 
     def plan(self) -> dict[str, int]:
         summary: dict[str, int] = json.loads(self.types("gitstate", "plan", "--json"))["summary"]
@@ -55,8 +62,14 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(tmp_path: Path) -> Newcomer:
-    return Newcomer(tmp_path)
+def service(tmp_path: Path) -> Iterator[Service]:
+    with Service(tmp_path / "service.sqlite") as service:
+        yield service
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path, service: Service) -> Newcomer:
+    return Newcomer(tmp_path, service)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -82,7 +95,8 @@ def test_a_template_says_on_its_first_line_what_it_is_for(name: str) -> None:
 
 
 def test_the_examples_that_were_promised_are_there() -> None:
-    assert {"articles", "demo", "extract", "starter", "translate"} <= set(NAMES)
+    promised = {"articles", "branch", "demo", "extract", "publish", "pull-request", "starter", "translate"}
+    assert promised <= set(NAMES)
 
 
 def test_the_articles_have_front_matter_and_the_outline_in_their_prompt(newcomer: Newcomer) -> None:
@@ -116,3 +130,17 @@ def test_p7_a_record_that_cannot_be_read_is_a_failure_and_no_file(newcomer: Newc
     assert not (newcomer.path / "data/nonsense.json").exists()
     book = json.loads((newcomer.path / "data/melville-moby-dick.json").read_text(encoding="utf-8"))
     assert (book["author"], book["year"]) == ("Herman Melville", 1851)
+
+
+def test_the_recipes_for_effects_reach_the_world_once(newcomer: Newcomer, service: Service) -> None:
+    newcomer.types("gitstate", "init", "--example", "pull-request")
+    newcomer.commits()
+    newcomer.types("gitstate", "run")
+    newcomer.types("gitstate", "run")
+    branches = newcomer.types("git", "ls-remote", "--heads", "origin", "draft/*").splitlines()
+    assert len(branches) == len(service.things("pull")) == len(service.writes) == 2
+    opened = json.loads((newcomer.path / "pull-requests/why-bread-rises.json").read_text(encoding="utf-8"))
+    assert opened == {"number": 1, "url": "https://example.org/pull/1", "state": "open"}
+    (one,) = service.pulls("draft/why-bread-rises")
+    assert one["title"] == "Why bread rises"
+    assert one["body"].startswith("A draft of “Why bread rises”.\n\nYeast eats sugar")

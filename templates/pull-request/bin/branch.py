@@ -1,0 +1,1 @@
+../../branch/bin/branch.py

@@ -1,0 +1,1 @@
+../../publish/bin/web.py
