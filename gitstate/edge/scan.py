@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from gitstate.core.guard import Scan, Seen
 from gitstate.edge.git import Git
@@ -19,8 +19,8 @@ _KINDS = (stat.S_IFREG, stat.S_IFLNK)  # git knows no others
 _CTIME = os.name == "posix"  # elsewhere st_ctime is the time of creation
 
 
-def scan(root: str, leave_out: Collection[str] = ()) -> Scan:
-    """Every regular file and symbolic link below `root`.
+def scan(root: str, leave_out: Collection[str] = (), within: Iterable[str] = ("",)) -> Scan:
+    """Every regular file and symbolic link below `root`, or in some of its folders, each with a final '/'.
 
     Left out are `.git`, nested repositories, the folders `leave_out` (each with a final '/'), and those that cannot
     be read. Raises nothing for what vanishes or cannot be looked at.
@@ -28,7 +28,7 @@ def scan(root: str, leave_out: Collection[str] = ()) -> Scan:
     began = time.time_ns()
     files: dict[str, Seen] = {}
     blind: set[str] = set(leave_out)
-    folders = [""]
+    folders = [folder for folder in within if not _linked(root, folder)]
     while folders:
         folder = folders.pop()
         try:
@@ -57,6 +57,12 @@ def scan(root: str, leave_out: Collection[str] = ()) -> Scan:
             except OSError:
                 blind.add(path)
     return Scan(files, frozenset(blind), began, time.time_ns())
+
+
+def _linked(root: str, folder: str) -> bool:
+    """Whether a symbolic link is on the way to a folder: then it lies elsewhere."""
+    parts = folder.split("/")[:-1]
+    return any(os.path.islink(os.path.join(root, *parts[: n + 1])) for n in range(len(parts)))
 
 
 def seen(path: str) -> Seen | None:
