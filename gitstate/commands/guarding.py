@@ -23,7 +23,7 @@ from gitstate.edge.files import is_temp
 from gitstate.edge.git import Git
 from gitstate.edge.protect import ignored
 from gitstate.edge.repo import Repository
-from gitstate.edge.scan import nobodys, scan, seen
+from gitstate.edge.scan import ahead, nobodys, scan, seen
 from gitstate.errors import GitstateError
 
 _SHARE = 0.05  # of a run's time that looking may take, where no work fails by it
@@ -46,6 +46,7 @@ class Guard:
         self._last: Optional[Scan] = None
         self._leave_out: set[str] = set()
         self._head = ""  # at the first look
+        self._ahead = 0  # ns by which the clock of the files is ahead of ours
         self._began = self._cost = self._spent = 0.0  # seconds
         self._running: dict[str, Span] = {}  # by attempt
         self._ended: list[Span] = []  # since the last look
@@ -113,11 +114,14 @@ class Guard:
             self._began = self.clock.elapsed()
             self._head = self._git.text("rev-parse", "--verify", "-q", "HEAD", check=False)
             self._leave_out = nobodys(self._git, self._repository)
+            self._ahead = ahead(self._repository.state)
             self._last = self._scan()
+            self._spent = self.clock.elapsed() - self._began
 
     def _scan(self) -> Scan:
+        began = self.clock.elapsed()
         found = scan(self._repository.root, self._leave_out)
-        self._cost = (found.ended - found.began) / 1e9
+        self._cost = self.clock.elapsed() - began
         self._spent += self._cost
         return found
 
@@ -145,17 +149,18 @@ class Guard:
         before, now = self._last, self._scan()
         with self._books:
             spans = [*self._ended, *self._running.values()]
-            # One that ended while this look went on may have written behind it.
-            self._ended = [span for span in self._ended if span.ended >= now.began]
-        self._last = now
         changes = [
             change
-            for change in compare(before, now)
+            for change in compare(before, now, self._ahead)
             if not is_temp(change.path) and not self._is_ours(change.path, now.files.get(change.path))
         ]
         strays = attribute(changes, spans) if changes else []
         if strays:
-            strays = self._weigh(strays)
+            strays = self._weigh(strays)  # (may fail, and then the next look sees to it)
+        self._last = now
+        with self._books:
+            # One that ended while this look went on may have written behind it.
+            self._ended = [span for span in self._ended if span.ended >= now.began]
         for stray in strays:
             for span in stray.suspects:
                 if span.attempt in self._against:

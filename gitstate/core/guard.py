@@ -55,17 +55,18 @@ class Stray(NamedTuple):
     suspects: tuple[Span, ...]
 
 
-def compare(before: Scan, after: Scan) -> list[Change]:
-    """What changed from one look to the next, by path. What one of them could not see did not change."""
+def compare(before: Scan, after: Scan, ahead: int = 0) -> list[Change]:
+    """What changed from one look to the next, by path. What one of them could not see did not change. `ahead`: ns by
+    which the clock that the files' times are of is ahead of the looks'."""
     changes = []
     old, new = before.files, after.files
     for path, seen in new.items():
         was = old.get(path)
         if was is None:
             if not _below(path, before.blind):
-                changes.append(Change(path, "created", _when(seen, before, after)))
+                changes.append(Change(path, "created", _when(seen, before, after, ahead)))
         elif was[:4] != seen[:4]:
-            changes.append(Change(path, "changed", _when(seen, before, after)))
+            changes.append(Change(path, "changed", _when(seen, before, after, ahead)))
     changes += [
         Change(path, "deleted", None)
         for path in old.keys() - new.keys()
@@ -74,9 +75,9 @@ def compare(before: Scan, after: Scan) -> list[Change]:
     return sorted(changes)
 
 
-def _when(seen: Seen, before: Scan, after: Scan) -> Optional[int]:
-    """When a file was changed last; None where its time is not of these days: kept from a copy, or by another clock."""
-    at = seen[4] or seen[0]
+def _when(seen: Seen, before: Scan, after: Scan, ahead: int) -> Optional[int]:
+    """When a file was changed last; None where its time does not lie between the looks, so that it means nothing."""
+    at = (seen[4] or seen[0]) - ahead
     return at if before.began - GRAIN <= at <= after.ended + GRAIN else None
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Collection, Iterable
 
-from gitstate.core.guard import Scan, Seen
+from gitstate.core.guard import GRAIN, Scan, Seen
 from gitstate.edge.git import Git
 from gitstate.edge.protect import ignored
 from gitstate.edge.repo import Repository
@@ -71,6 +72,18 @@ def seen(path: str) -> Seen | None:
         return _seen(os.lstat(path))
     except OSError:
         return None
+
+
+def ahead(folder: str) -> int:
+    """By how many ns the clock of a folder's file system is ahead of this machine's: a server's may be. 0 where they
+    agree but for a tick, and where nothing can be written."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            found = _seen(os.fstat(file.fileno()))
+    except OSError:
+        return 0
+    difference = (found[4] or found[0]) - time.time_ns()
+    return difference if abs(difference) > 5 * GRAIN else 0
 
 
 def _seen(found: os.stat_result) -> Seen:

@@ -57,6 +57,11 @@ def test_a_time_that_is_not_of_these_days_tells_nothing() -> None:
     assert compare(look({}, 1), look({"x": FILE}, 3)) == [Change("x", "created", None)]
 
 
+def test_times_of_a_clock_that_is_ahead_are_put_back() -> None:
+    before, after = look({}, 1), look({"x": FILE}, 3)
+    assert compare(before, after, 3 * SECOND) == [Change("x", "created", 2 * SECOND)]
+
+
 def test_a_change_is_laid_to_those_that_ran_then() -> None:
     a, b, c = ran("a", 1, 4), ran("b", 3, 9), ran("c", 5, None)
     assert laid_to(changed_at(2), a, b, c) == [["a"]]

@@ -10,7 +10,7 @@ import pytest
 from gitstate.edge.git import Git
 from gitstate.edge.protect import ignored
 from gitstate.edge.repo import find
-from gitstate.edge.scan import nobodys, scan, seen
+from gitstate.edge.scan import ahead, nobodys, scan, seen
 from tests.support.world import git_init
 
 
@@ -63,6 +63,11 @@ def test_a_folder_that_cannot_be_listed_is_left_out_and_said_to_be(root: Path) -
 def test_a_root_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert scan(str(tmp_path / "gone")).files == {}
     assert seen(str(tmp_path / "gone")) is None
+
+
+def test_files_of_this_machine_bear_its_time(root: Path) -> None:
+    assert ahead(str(root)) == 0
+    assert ahead(str(root / "gone")) == 0
 
 
 def test_ignored_folders_and_gits_own_need_no_look(root: Path) -> None:
