@@ -26,7 +26,7 @@ from gitstate.edge.repo import Repository
 from gitstate.edge.scan import ahead, nobodys, scan, seen
 from gitstate.errors import GitstateError
 
-_SHARE = 0.05  # of a run's time that looking may take, where no work fails by it
+_SHARE = 0.02  # of the time of a run that looking may take, where no work fails by it
 _TOLD = 10  # files that get a line of their own
 _PATIENCE = 5.0  # seconds for a git command of somebody else's to finish what it writes
 
