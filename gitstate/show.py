@@ -18,6 +18,7 @@ from gitstate.core.summary import Estimate, Spend, Summary, estimate
 from gitstate.core.verdict import Failed
 
 if TYPE_CHECKING:
+    from gitstate.core.guard import Stray
     from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
@@ -365,6 +366,37 @@ def disturbed_line(branch: str, dirty: Sequence[str]) -> str:
 
 
 _AWAY = "The remote was not reached: results are safe here, `gitstate sync` delivers them."
+
+
+def stray_words(stray: Stray) -> str:
+    """A file that was written where no output is declared, and by whom, as far as that can be known."""
+    suspects = sorted({span.name for span in stray.suspects})
+    who = safe(", ".join(suspects[:_SHOWN]))
+    if len(suspects) > _SHOWN:
+        who = f"{who} and {len(suspects) - _SHOWN:,} more"
+    one_of = "one of: " if len(suspects) > 1 else ""
+    return f"{safe(stray.path)} was {stray.how} by {one_of}{who}, or somebody else"
+
+
+def strayed(strays: Sequence[Stray], most: int = 10) -> str:
+    """Why a work failed whose command wrote elsewhere."""
+    more = f"; and {len(strays) - most:,} more" if len(strays) > most else ""
+    return f"Not declared as an output: {'; '.join(map(stray_words, strays[:most]))}{more}"
+
+
+def strayed_lines(strays: Sequence[Stray], most: int) -> list[str]:
+    """What a run's commands wrote where no output is declared, for the end of the run."""
+    if not strays:
+        return []
+    lines = [f"{number(len(strays), 'file was', 'files were')} written where no output is declared:"]
+    lines += [f"  {stray_words(stray)}" for stray in strays[:most]]
+    if strays[most:]:
+        lines.append(f"  and {len(strays) - most:,} more")
+    return [
+        *lines,
+        "Nothing was put back. Declare them under `output`, let git ignore them, or write to $GITSTATE_SCRATCH ; "
+        "`guard: off` ends the looking.",
+    ]
 
 
 def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) -> list[str]:

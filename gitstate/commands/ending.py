@@ -86,6 +86,7 @@ def conclude(
     lines += show.causes_lines(progress.causes)
     for one in closed.values():
         lines.append(show.pause_line(one))
+    lines += session.guard.lines()
     for line in lines:
         show.story(line)
     try:

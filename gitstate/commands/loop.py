@@ -298,7 +298,9 @@ class Loop:
             judged = (
                 None
                 if self._alarm.is_set()
-                else self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
+                else self.session.guard.over(
+                    intent, lambda: self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
+                )
             )
             if judged is not None and judged.failed is not None:
                 self._alarm.set()

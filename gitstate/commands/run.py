@@ -185,6 +185,7 @@ def _work(
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     progress = Progress(len(works), options.jobs)
     syncing.progress = progress
+    session.guard.clock, session.guard.say = clock, progress.story
     reactions = Reactions(lambda: session.stages, Breaker(options.breaker), clock.now, clock.elapsed)
     windows = _windows(session, syncing, stop, clock)
     for work in recovered:
@@ -216,6 +217,7 @@ def _work(
         windows.begin(account_of(workflow, session.stages[name]) for name in {status.stage for status in due})
         loop.go(due)
     finally:
+        session.guard.end()
         progress.end()
     syncing.end()
     return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.guarding import Guard
 from gitstate.commands.judging import CancelledError, Judge, Judged
 from gitstate.commands.lines import (
     act_line,
@@ -83,6 +84,7 @@ class Session:
         self.rejected = Attempts(clone.repository.state, "rejected")
         self._answers: Optional[dict[tuple[str, str, str], list[str]]] = None
         self.judging = Judge(self.jobs, self.root, self.scratch)
+        self.guard = Guard(clone.git, clone.repository, lambda: self.stages)
         os.makedirs(self.scratch, exist_ok=True)
         self.refresh()
 
@@ -405,7 +407,8 @@ class Session:
             try:
                 name = os.path.basename(temporary)
                 replace = standing is not None and (before is not None or not standing)
-                write_whole(os.path.join(self.root, path), data, name, replace=replace, within=self.root)
+                with self.guard.writing(path):
+                    write_whole(os.path.join(self.root, path), data, name, replace=replace, within=self.root)
             except FileExistsError:
                 return (path,)
         return ()

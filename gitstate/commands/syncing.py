@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Optional
 
 from gitstate import show
@@ -122,16 +123,17 @@ class Syncing:
 
     def _sync(self, push: bool) -> Outcome:
         clone, branch = self.clone, self.aim.branch
-        outcome = sync.sync(
-            clone.git,
-            clone.repository,
-            clone.objects,
-            branch,
-            push=push,
-            offline=self.offline,
-            choose=self._choose,
-            say=self._say,
-        )
+        with self.session.guard.moving() if self.session is not None else nullcontext():
+            outcome = sync.sync(
+                clone.git,
+                clone.repository,
+                clone.objects,
+                branch,
+                push=push,
+                offline=self.offline,
+                choose=self._choose,
+                say=self._say,
+            )
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
             self._say(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from gitstate import show
@@ -13,14 +15,20 @@ from gitstate.commands.lines import add_lines, stamp, who
 from gitstate.commands.locked import locked
 from gitstate.core.check import check
 from gitstate.core.derive import Status
+from gitstate.core.paths import managed_folders
 from gitstate.core.receipt import Unreadable, aside, decode_log, decode_receipt, digest, set_aside
 from gitstate.edge import notes
 from gitstate.edge.attempts import Attempts
 from gitstate.edge.files import is_temp
 from gitstate.edge.jobs import schema_of
+from gitstate.edge.protect import ignored
 from gitstate.edge.repo import LOG, RECEIPTS
+from gitstate.edge.scan import scan
 from gitstate.edge.snapshot import View
+from gitstate.edge.sources import match
 from gitstate.errors import CorruptState
+
+_ALIKE = 10  # notes of the same words that are told one by one
 
 
 class Finding(NamedTuple):
@@ -45,8 +53,17 @@ def verify(clone: Clone, *, as_json: bool = False, repair: bool = False) -> int:
         fields = {"format": 1, "holds": code == 0, "findings": [finding._asdict() for finding in found]}
         print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
         return code
+    alike = Counter((finding.level, finding.message) for finding in found)
+    told: Counter[tuple[str, str]] = Counter()
     for finding in found:
-        show.tell(f"{finding.level}: {show.safe(finding.subject)}: {show.safe(finding.message)}")
+        kind = finding.level, finding.message
+        told[kind] += 1
+        if finding.level == "error" or told[kind] <= _ALIKE:
+            show.tell(f"{finding.level}: {show.safe(finding.subject)}: {show.safe(finding.message)}")
+        elif told[kind] == alike[kind]:
+            show.tell(
+                f"{finding.level}: and {alike[kind] - _ALIKE:,} more: {show.safe(finding.message)} (all: --json)"
+            )
     errors = sum(finding.level == "error" for finding in found)
     show.tell(
         "Everything that can be checked here holds." if not errors else f"{show.number(errors, 'finding')}."
@@ -58,8 +75,13 @@ def _findings(clone: Clone, view: View) -> Iterator[Finding]:
     statuses = statuses_of(view, utc_now())
     yield from _receipts(view)
     yield from _outputs(clone, view, statuses)
-    yield from _strays(clone, view)
-    yield from _orphans(view)
+    folders = managed_folders(path for stage in view.plan.workflow.stages for path in stage.outputs)
+    standing = {*scan(clone.repository.root, within=folders).files}
+    yield from _strays(clone, view, standing)
+    orphans = list(_orphans(view))
+    yield from orphans
+    standing.update(path for path in view.tree.files if path.startswith(tuple(folders)))
+    yield from _undeclared(clone, view, standing - {orphan.subject for orphan in orphans})
 
 
 def _receipts(view: View) -> Iterator[Finding]:
@@ -121,23 +143,22 @@ def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Findi
         )
 
 
-def _strays(clone: Clone, view: View) -> Iterator[Finding]:
-    """Temporary files of ours that no attempt on record owns, in the tree and in the outputs' folders."""
+def _strays(clone: Clone, view: View, standing: Collection[str]) -> Iterator[Finding]:
+    """Temporary files of ours that no attempt on record owns, in the tree, in the outputs' folders and among what
+    is `standing` in managed ones."""
     attempts = Attempts(clone.repository.state)
     owned = {path for attempt in attempts.all() for path in attempt.intent.temporaries}
     for path in view.tree.files:
         if is_temp(path.rpartition("/")[2]):
             yield Finding("error", path, "a temporary file of gitstate's is committed; remove it: git rm")
     folders = {path.rpartition("/")[0] for row in view.plan.outputs for stage in row for path in stage}
-    for folder in sorted(folders):
-        try:
-            names = os.listdir(os.path.join(clone.repository.root, folder))
-        except OSError:
-            continue
-        for name in names:
-            path = f"{folder}/{name}" if folder else name
-            if is_temp(name) and path not in owned and path not in view.tree.files:
-                yield Finding("error", path, "a temporary file that no attempt on record owns; remove it")
+    temporary = {path for path in standing if is_temp(path)}
+    for folder in folders:
+        with suppress(OSError):
+            names = filter(is_temp, os.listdir(os.path.join(clone.repository.root, folder)))
+            temporary.update(f"{folder}/{name}" if folder else name for name in names)
+    for path in sorted(temporary.difference(owned, view.tree.files)):
+        yield Finding("error", path, "a temporary file that no attempt on record owns; remove it")
     for attempt in attempts.all():
         words = "answer waits in the spool" if attempt.spooled else "attempt was begun"
         yield Finding(
@@ -161,6 +182,25 @@ def _orphans(view: View) -> Iterator[Finding]:
         if (line.slug, line.stage) not in slugs and (found := at.get(line.outputs[0][1])) is not None:
             message = f"an output of {line.slug}/{line.stage}, which the plan no longer holds"
             yield Finding("note", found, message)
+
+
+_OF_GIT = (".gitignore", ".gitattributes", ".gitkeep")
+
+
+def _undeclared(clone: Clone, view: View, paths: Iterable[str]) -> Iterator[Finding]:
+    """Files in managed folders that nothing in the configuration speaks of: left by somebody, or by a former plan."""
+    declared = {path for row in view.plan.outputs for stage in row for path in stage}
+    declared.update(view.watch.paths)
+    found = [
+        path
+        for path in paths
+        if path not in declared and not is_temp(path) and os.path.basename(path) not in _OF_GIT
+    ]
+    # (what a glob of the configuration means counts as soon as it is committed)
+    found_by_globs = {path for matched in match(view.watch.globs, found).values() for path in matched}
+    found = [path for path in found if path not in found_by_globs]
+    for path in sorted({*found} - ignored(clone.git, found)):
+        yield Finding("note", path, "no stage makes it or reads it; the folder is that of a stage's outputs")
 
 
 class _Broken(NamedTuple):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 from gitstate.core.problems import quoted
 from gitstate.core.values import text as in_nfc
@@ -161,6 +162,20 @@ def pattern_parts(pattern: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
                 "has a placeholder without a name" if not field.strip() else "has spaces in braces"
             )
     return literals, fields
+
+
+def managed_folders(patterns: Iterable[str]) -> list[str]:
+    """The folders, each with a final '/', that output patterns have to themselves: the constant ones that they begin
+    with. A pattern without one manages nothing; none of those returned lies in another."""
+    folders = {
+        pattern[: pattern.rfind("/", 0, pattern.find("{") if "{" in pattern else None) + 1]
+        for pattern in patterns
+    }
+    found: list[str] = []
+    for folder in sorted(folders - {""}):
+        if not found or not folder.startswith(found[-1]):
+            found.append(folder)
+    return found
 
 
 def pattern_problem(pattern: str) -> str | None:

@@ -26,8 +26,9 @@ STATES: Mapping[str, Mapping[str, str]] = {
     "unknown": {"": "retry"},
 }
 
-# Further kinds of `validation`: what a stage's own checks find (see `core/check.py`), and an answer that is no text.
-CHECKS = ("too_small", "front_matter", "json", "json_schema", "regex", "command", "encoding")
+# Further kinds of `validation`: what a stage's own checks find (see `core/check.py`), an answer that is no text, and a
+# command that wrote where it should not (see `core/guard.py`).
+CHECKS = ("too_small", "front_matter", "json", "json_schema", "regex", "command", "encoding", "strayed")
 
 # Rules that name what only a person can settle: an act of unknown outcome, and evidence that cannot tell.
 ASKING = ("effect.outcome", "effect.evidence")

@@ -219,6 +219,24 @@ def run(bench: Bench) -> Iterator[Outcome]:
         )
 
 
+def guard(bench: Bench) -> Iterator[Outcome]:
+    """`run` with the guard that looks for files beside the outputs, and without."""
+    origin = bench.shelf(bench.middle, bench.middle + bench.works)
+    place = os.path.join(bench.shelf.folder, "guarded")
+
+    def before(name: str) -> None:
+        copy(origin, place)
+        with open(os.path.join(place, "gitstate.yaml"), "a", encoding="utf-8") as file:
+            file.write(f"guard: {name}\n")
+        git(place, "commit", "-q", "-m", "Guard", "gitstate.yaml")
+        cost((*GITSTATE, "plan"), place)
+
+    do = lambda: cost((*GITSTATE, "run"), place)  # noqa: E731
+    found = medians(bench.repeat, {"off": do, "warn": do}, before=before)
+    what = f"run with guard: warn, {bench.works:,} works into {bench.middle:,}"
+    yield _ratio(what, "the same with guard: off", found["warn"], found["off"], 1.05)
+
+
 def record(bench: Bench) -> Iterator[Outcome]:
     """Wall time of recording one work and a group, each round beside a bare script that writes the same bytes."""
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recording.py")
@@ -315,6 +333,7 @@ ROWS = {
     "edited": edited,
     "dvc": dvc,
     "run": run,
+    "guard": guard,
     "record": record,
     "classify": classify,
     "fetch": fetch,

@@ -98,3 +98,18 @@ def test_bad_patterns_are_refused(pattern: str) -> None:
 )
 def test_names_collide_whatever_their_case_and_form(one: str, other: str) -> None:
     assert paths.fold(one) == paths.fold(other)
+
+
+@pytest.mark.parametrize(
+    ("patterns", "folders"),
+    [
+        (["content/{topic}/{slug}.md"], ["content/"]),
+        (["{slug}.md", "{topic}/x.md", "README.md"], []),
+        (["a/b/c-{slug}.md", "a/fixed.md"], ["a/"]),
+        (["a/{slug}.md", "ab/{slug}.md", "a/b/{slug}.md"], ["a/", "ab/"]),
+    ],
+)
+def test_the_folders_of_outputs_are_those_that_their_patterns_begin_with(
+    patterns: list[str], folders: list[str]
+) -> None:
+    assert paths.managed_folders(patterns) == folders
