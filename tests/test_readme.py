@@ -73,6 +73,12 @@ def test_it_runs_in_a_repository_of_ones_own(tmp_path: Path, env: dict[str, str]
     assert type_in("git status --porcelain", repo, env) == ""
 
 
+def test_the_configuration_of_effects_is_valid() -> None:
+    (text,) = blocks("effects")
+    (_, publish) = read_workflow(text.encode(), "gitstate.yaml").stages
+    assert publish.effect is not None
+
+
 def test_the_configuration_is_valid_and_complete() -> None:
     (text,) = blocks("configuration")
     read_workflow(text.encode(), "gitstate.yaml")
@@ -85,7 +91,7 @@ def test_what_it_says_is_refused_is_refused() -> None:
     sentence = re.search(r"^Refused in this version.*?\. Every", README, re.MULTILINE | re.DOTALL)
     assert sentence
     named = set(re.findall(r"`(\w+)`", sentence[0]))
-    assert named == {*workflow._NOT_YET, "evidence", "idempotent"}
+    assert named == {*workflow._NOT_YET}
 
 
 def test_the_first_two_commands_are_one_line_each() -> None:
