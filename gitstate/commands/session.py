@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, NamedTuple, Optional
+from functools import partial
+from typing import Any, Literal, NamedTuple, Optional, TypeVar
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
@@ -52,6 +53,7 @@ _LEAST_ROOM = 256 * 1024  # bytes; with less the disk is as good as full
 _BLOCK = 1024  # bytes, the least that file systems allot
 _ROOM = 2.0  # seconds between looks for room on a full disk
 _AT_ONCE = 8  # works that are put in their places at a time
+_T = TypeVar("_T")
 _TRIES = 3  # of spooling an answer on a disk that errs
 
 
@@ -260,7 +262,7 @@ class Session:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.scratch)
         usage = dict(result.usage)
         if worktree is not None:
-            result = worktree.answer(result)
+            result = self._patiently(intent, hurry, partial(worktree.answer, result))
             usage["base"] = worktree.base
         facts = {
             "ended_by": result.ended_by,
@@ -274,16 +276,16 @@ class Session:
             "usage": usage,
         }
         spooled = Spooled(result.outputs, round(result.seconds, 3), facts, stamp())
-        self._spool(intent, spooled, hurry)
+        self._patiently(intent, hurry, partial(self.attempts.spool, intent.attempt, spooled))
         return spooled
 
-    def _spool(self, intent: Intent, spooled: Spooled, hurry: Flag) -> None:
-        """Spool an answer that is paid for. Rather than losing it, wait for room on a full disk, and write it
+    def _patiently(self, intent: Intent, hurry: Flag, take: Callable[[], _T]) -> _T:
+        """Take in an answer that is paid for. Rather than losing it, wait for room on a full disk, and write it
         anew where writing or flushing failed once."""
         told, tries = False, 0
         while True:
             try:
-                return self.attempts.spool(intent.attempt, spooled)
+                return take()
             except OSError as error:
                 full = is_full(error)
                 tries += not full

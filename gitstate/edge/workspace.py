@@ -151,10 +151,10 @@ class Worktrees:
                 shutil.copy2(os.path.join(self._entry(path), "index"), os.path.join(kept, "index"))
                 return
             except (GitFailed, FileNotFoundError) as error:
-                self._remove(os.path.basename(path))
                 if cancel.is_set():
                     raise Interrupted from error
                 _require_room(self._repository.state, error)
+                self._remove(os.path.basename(path))
                 if tries >= _TRIES:
                     raise GitFailed(
                         f"No worktree can be made at {base}: {error}",
@@ -164,13 +164,11 @@ class Worktrees:
     def _add(self, path: str, base: str) -> None:
         os.makedirs(path)
         with self._one:
-            self._git.run(*_PLAIN, "worktree", "add", "-q", "--detach", "--no-checkout", path, base)
+            _run(self._git, {}, "worktree", "add", "-q", "--detach", "--no-checkout", path, base)
         there = {"GIT_DIR": self._entry(path), "GIT_WORK_TREE": path}
         git = Git(path, inherit=self._git.inherit)
         # (it may be large, or fetch what a partial clone lacks; then an end that is asked for must not wait)
-        git.run(
-            *_PLAIN, "reset", "-q", "--hard", "--no-recurse-submodules", base, env=there, interruptible=True
-        )
+        _run(git, there, "reset", "-q", "--hard", "--no-recurse-submodules", base, interruptible=True)
 
     def _entry(self, path: str) -> str:
         """git's own folder for a worktree, which it names like the worktree's while no other has that name."""
@@ -235,7 +233,7 @@ class Worktree:
         # A repository without settings, whose objects go with it: the user's is left without them.
         kind = f"--object-format={self._repository.format}"
         outside = Git(work, inherit=self._inherit)
-        _run(outside, {**_NO_SETTINGS}, "init", "-q", "--bare", "--template=", kind, store)
+        _run(outside, _NO_SETTINGS, "init", "-q", "--bare", "--template=", kind, store)
         with open(os.path.join(store, "objects", "info", "alternates"), "wb") as alternates:
             alternates.write(os.fsencode(os.path.join(self._repository.common_dir, "objects")) + b"\n")
         shutil.copy2(os.path.join(self._kept, "index"), index)  # (its time, too: git goes by it)
@@ -281,9 +279,10 @@ class Worktree:
         return [path for path in paths if not stat.S_ISDIR(_mode(os.path.join(root, path)))]
 
 
-def _run(git: Git, env: Mapping[str, str], *args: str, stdin: bytes = b"") -> bytes:
-    words = (*_PLAIN, *args)
-    done = git.run(*words, stdin=stdin, env=env, check=False)
+def _run(
+    git: Git, env: Mapping[str, str], *args: str, stdin: bytes = b"", interruptible: bool = False
+) -> bytes:
+    done = git.run(*_PLAIN, *args, stdin=stdin, env=env, check=False, interruptible=interruptible)
     if done.code:
         raise failed(args, done)
     return done.out
