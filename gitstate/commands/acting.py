@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, Optional
 from gitstate import show
 from gitstate.commands.acts import Acts, Announced, Asked
 from gitstate.commands.judging import Judged
+from gitstate.commands.lines import manifest_blob, verdict_line
 from gitstate.commands.reacting import with_state
-from gitstate.commands.session import Settled
+from gitstate.commands.settling import Settled
 from gitstate.core.derive import Status
 from gitstate.core.identity import work_id
 from gitstate.core.policy import Reaction
@@ -131,7 +132,9 @@ class Acting:
         loop = self._loop
         work, reaction = self._then.pop(key, (None, Reaction("again")))
         if work is not None and work.failed is not None and reaction.do != "again":
-            loop.session.fail(work)
+            judged = Judged(work.intent, work.seconds, work.facts, failed=work.failed)
+            blob = manifest_blob(loop.session.clone.objects, work.intent)
+            loop.session.note(blob, verdict_line(judged, work.failed))
             loop.progress.settled(work, name)
             loop.reactions.ended(work.failed)
             loop.close(key, done=False)

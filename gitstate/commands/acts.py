@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
 from gitstate import show
+from gitstate.commands.attempting import intent_of, judge
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import act_line, manifest_blob, new_attempt, stamp
-from gitstate.commands.session import Session, Settled
+from gitstate.commands.session import Session
+from gitstate.commands.settling import Settled, settle
 from gitstate.core import effect
 from gitstate.core.derive import Status
 from gitstate.core.effect import Answer, Step
@@ -143,7 +145,7 @@ class Acts:
         try:
             job = self.session.jobs.question(intent, self.session.stages[status.stage], acts[-1].key)
         except RenderError as error:
-            return self.session.settle([Judged(intent, 0.0, {}, failed=of_rendering(str(error)))])[0]
+            return settle(self.session, [Judged(intent, 0.0, {}, failed=of_rendering(str(error)))])[0]
         return intent, job, acts
 
     def ask(self, intent: Intent, job: Job, acts: tuple[Act, ...], cancel: Flag) -> Optional[Asked]:
@@ -193,14 +195,14 @@ class Acts:
         """Evidence cannot tell: a verdict against the work as it is today, until a person has said."""
         session = self.session
         status = session.statuses[asked.intent.slug, asked.intent.stage]
-        intent, _ = session.intent(status, new_attempt())
+        intent, _ = intent_of(session, status, new_attempt())
         failed = effect.unclear(asked.said)
-        return session.settle([Judged(intent, round(asked.seconds, 3), {}, failed=failed, at=stamp())])[0]
+        return settle(session, [Judged(intent, round(asked.seconds, 3), {}, failed=failed, at=stamp())])[0]
 
 
 def intent_of_act(session: Session, status: Status, act: Act) -> Intent:
     """What an act set out to do, so far as can be told from here: with its own identity, and today's paths."""
-    intent, _ = session.intent(status, act.attempt)
+    intent, _ = intent_of(session, status, act.attempt)
     if act.scheme and act.components:
         return intent._replace(work=act.work, components=act.components, scheme=act.scheme)
     return intent
@@ -218,7 +220,7 @@ def adopt(session: Session, intent: Intent, word: bytes, seconds: float, facts: 
     said = {"stdout": "", "stderr": "", "adopted": facts}
     spooled = Spooled((word,), round(seconds, 3), {**ended, **said}, stamp())
     session.attempts.spool(intent.attempt, spooled)
-    return session.settle([session.judge(intent, spooled)])[0]
+    return settle(session, [judge(session, intent, spooled)])[0]
 
 
 def _how(ended_by: str, code: Optional[int], signal: Optional[int]) -> str:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Optional, TypeVar
 from gitstate import show
 from gitstate.commands.acting import Acting, Answer
 from gitstate.commands.acts import Acts, weighed
+from gitstate.commands.attempting import attempt, prepare, recall
 from gitstate.commands.judging import Judged
 from gitstate.commands.progress import Progress
 from gitstate.commands.reacting import Reactions
 from gitstate.commands.restore import restore
-from gitstate.commands.session import Session, Settled
+from gitstate.commands.session import Session
+from gitstate.commands.settling import Settled, settle
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.windows import Windows
 from gitstate.core.budget import Purse, Spent, spent
@@ -210,15 +212,15 @@ class Loop:
         if key not in self.redo and restore(self.session, [status], self.progress):
             self.close(key, done=True)  # made before, and known only now that what it needs is done
             return
-        if key not in self.redo and (kept := self.session.recall(status)):
-            (settled,) = self.session.settle([kept])
+        if key not in self.redo and (kept := recall(self.session, status)):
+            (settled,) = settle(self.session, [kept])
             self.session.judge_again([status.item])
             # It was paid for, and counted, when it came.
             self.tell(settled._replace(seconds=0.0, facts={}, recalled=True))
             return
         if self.acting.is_held(pool, status, key in self.redo):
             return
-        prepared = self.session.prepare(status, key in self.redo)
+        prepared = prepare(self.session, status, key in self.redo)
         if isinstance(prepared, Settled):
             self.tell(prepared)
             return
@@ -299,7 +301,7 @@ class Loop:
                 None
                 if self._alarm.is_set()
                 else self.session.guard.over(
-                    intent, lambda: self.session.work(intent, job, self.stop.cancel, self.stop.hurry)
+                    intent, lambda: attempt(self.session, intent, job, self.stop.cancel, self.stop.hurry)
                 )
             )
             if judged is not None and judged.failed is not None:
@@ -334,8 +336,8 @@ class Loop:
             return []
         try:
             if any(self.session.effect(one.intent.stage) for one in judged):
-                return self.insist(lambda: self.session.settle(judged))
-            return self.session.settle(judged)
+                return self.insist(lambda: settle(self.session, judged))
+            return settle(self.session, judged)
         except OSError as error:
             if not is_full(error):
                 raise

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from gitstate import show
-from gitstate.commands.session import Settled
+from gitstate.commands.settling import Settled
 
 
 class Progress:

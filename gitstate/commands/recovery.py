@@ -9,11 +9,13 @@ from typing import Optional
 
 from gitstate import show
 from gitstate.commands.acts import weighed
+from gitstate.commands.attempting import judge
 from gitstate.commands.clone import utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import lost_line
 from gitstate.commands.reacting import decided
-from gitstate.commands.session import Session, Settled
+from gitstate.commands.session import Session
+from gitstate.commands.settling import Settled, settle
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
 from gitstate.edge.attempts import Attempt, Intent
@@ -37,7 +39,7 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
         if attempt.spooled is not None and attempt.intent.stage not in session.stages:
             show.story(f"{_name(attempt)}: its answer waits in the spool; its stage is not configured here.")
         elif attempt.spooled is not None:
-            judged = session.judge(attempt.intent, attempt.spooled)
+            judged = judge(session, attempt.intent, attempt.spooled)
             spooled.append(_decided(session, judged))
         elif _never_acted(session, attempt):
             withdrawn.append(attempt.intent)
@@ -54,7 +56,7 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
                 what = "whether it has happened is not known"
             show.story(f"Recovered {_name(attempt)}: it died before its answer came; {what}.")
     session.attempts.remove(attempt.intent.attempt for attempt in found if attempt.spooled is None)
-    settled = session.settle(spooled) if spooled else []
+    settled = settle(session, spooled) if spooled else []
     for work in settled:
         show.story(_line(work))
     for attempt in found:

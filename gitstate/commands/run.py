@@ -20,7 +20,8 @@ from gitstate.commands.progress import Progress
 from gitstate.commands.reacting import Reactions, first_reaction
 from gitstate.commands.recovery import recover as recover_attempts
 from gitstate.commands.restore import restore
-from gitstate.commands.session import Session, Settled
+from gitstate.commands.session import Session
+from gitstate.commands.settling import Settled
 from gitstate.commands.stopping import Stop
 from gitstate.commands.syncing import Syncing
 from gitstate.commands.target import Target, target

@@ -20,10 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from gitstate.commands.attempting import judge, prepare
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import stamp
 from gitstate.commands.locked import locked
 from gitstate.commands.session import Session
+from gitstate.commands.settling import settle
 from gitstate.core.derive import Status
 from gitstate.edge.attempts import Spooled
 
@@ -63,7 +65,7 @@ def main(repository: str, copy: str, size: int, rounds: int) -> dict[str, list[f
 
 def _answered(session: Session, status: Status) -> Judged:
     """A work whose answer has arrived and passed, as recording finds it: begun, spooled, judged."""
-    prepared = session.prepare(status, False)
+    prepared = prepare(session, status, False)
     assert len(prepared) == 2, prepared
     intent, job = prepared
     session.attempts.begin(intent)
@@ -71,7 +73,7 @@ def _answered(session: Session, status: Status) -> Judged:
     facts.update(stdout="", stderr="", filed=False)
     spooled = Spooled((job.stdin,), 1.0, facts, stamp())
     session.attempts.spool(intent.attempt, spooled)
-    return session.judge(intent, spooled)
+    return judge(session, intent, spooled)
 
 
 def _recorded(session: Session, group: Sequence[Judged]) -> float:
@@ -86,7 +88,7 @@ def _recorded(session: Session, group: Sequence[Judged]) -> float:
 
     session.attempts.remove = removing  # type: ignore[method-assign]
     began = time.perf_counter()
-    settled = session.settle(group)
+    settled = settle(session, group)
     session.attempts.remove = remove  # type: ignore[method-assign]
     assert [work.how for work in settled] == ["done"] * len(group), settled
     return ended - began

@@ -117,11 +117,11 @@ def branch_before_notes() -> None:
 
 def trust_working_tree() -> None:
     """What stands at an output's path is taken for the answer, and nothing vouches for it."""
-    from gitstate.commands import session
+    from gitstate.commands import attempting
     from gitstate.edge import protect
     from gitstate.edge.process import Result
 
-    execute, look = session.execute, protect.look
+    execute, look = attempting.execute, protect.look
 
     def adopt(job: Any, *rest: Any) -> Any:
         folder, tail = (
@@ -133,21 +133,21 @@ def trust_working_tree() -> None:
             return Result("exit", 0, None, found, (), "", "", 1.0)
         return execute(job, *rest)
 
-    session.execute = adopt
+    attempting.execute = adopt
     protect.look = lambda *args: look(*args)._replace(foreign=())
 
 
 def record_removed_early() -> None:
     """An attempt's record goes before the receipt has come."""
-    from gitstate.commands import session
+    from gitstate.commands import settling
 
-    record = session.Session._record
+    record = settling._record
 
-    def early(self: Any, ready: Sequence[Any], *rest: Any) -> Any:
-        self.attempts.remove([judged.intent.attempt for judged in ready])
-        return record(self, ready, *rest)
+    def early(session: Any, ready: Sequence[Any], *rest: Any) -> Any:
+        session.attempts.remove([judged.intent.attempt for judged in ready])
+        return record(session, ready, *rest)
 
-    session.Session._record = early  # type: ignore[method-assign]
+    settling._record = early
 
 
 def no_spool() -> None:
@@ -160,19 +160,19 @@ def no_spool() -> None:
 def done_before_record() -> None:
     """Works are said to be done before they are recorded."""
     from gitstate import show
-    from gitstate.commands import session
+    from gitstate.commands import settling
     from gitstate.core.identity import work_id
 
-    record = session.Session._record
+    record = settling._record
 
-    def eager(self: Any, ready: Sequence[Any], *rest: Any) -> Any:
+    def eager(session: Any, ready: Sequence[Any], *rest: Any) -> Any:
         for judged in ready:
             intent = judged.intent
             name = work_id(intent.slug, intent.stage, intent.work)
             show.story(show.done_line(name, intent.outputs, 1.0, None, "1/1"))
-        return record(self, ready, *rest)
+        return record(session, ready, *rest)
 
-    session.Session._record = eager  # type: ignore[method-assign]
+    settling._record = eager
 
 
 def no_digest_check() -> None:
@@ -229,15 +229,15 @@ def deaf_to_errors() -> None:
 
 def replaces_anything() -> None:
     """An output replaces whatever stands there by then."""
-    from gitstate.commands import session
+    from gitstate.commands import settling
     from gitstate.edge import protect
 
-    write = session.write_whole
+    write = settling.write_whole
 
     def over(path: str, data: bytes, temp: str, **more: Any) -> None:
         write(path, data, temp, **{**more, "replace": True})
 
-    session.write_whole = over  # type: ignore[assignment]
+    settling.write_whole = over
     protect.unchanged = lambda *_: True
 
 

@@ -55,7 +55,7 @@ def gitstate(
 
 def pin(start: int, serial: bool) -> None:
     """Replace clock, attempt ids and the seconds that commands take by what is the same every time."""
-    from gitstate.commands import loop, restore, session
+    from gitstate.commands import attempting, loop, settling
     from gitstate.edge import index, refs
 
     ticks = itertools.count()
@@ -68,15 +68,15 @@ def pin(start: int, serial: bool) -> None:
         return f"20260102T000000-{start:04x}{next(ids):06x}"
 
     for module in list(sys.modules.values()):
-        if getattr(module, "__name__", "").startswith("gitstate.") and hasattr(module, "utc_now"):
-            module.utc_now = utc_now  # type: ignore[attr-defined]
-    session.new_attempt = restore.new_attempt = new_attempt
-    execute = session.execute
-    session.execute = lambda *args: execute(*args)._replace(seconds=1.0)
+        for replaced in (utc_now, new_attempt):
+            if getattr(module, "__name__", "").startswith("gitstate.") and hasattr(module, replaced.__name__):
+                setattr(module, replaced.__name__, replaced)
+    execute = attempting.execute
+    attempting.execute = lambda *args: execute(*args)._replace(seconds=1.0)
     # Only for speed: here nothing living ever holds a lock that is to be cleared, and room comes at once or never.
-    refs._SETTLED = session._ROOM = 0.05
+    refs._SETTLED = attempting._ROOM = 0.05
     if serial:
-        loop.AHEAD, session._AT_ONCE = 0, 1
+        loop.AHEAD, settling._AT_ONCE = 0, 1
         begin = index.Teacher.begin
 
         def begin_and_wait(self: index.Teacher, entries: Mapping[str, Entry]) -> None:

@@ -1,0 +1,269 @@
+"""Judged answers, put in their places and recorded, a group at a time: fresh ones and those of a killed run alike."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Literal, NamedTuple, Optional
+
+from gitstate.commands.judging import Judged
+from gitstate.commands.lines import (
+    manifest_blob,
+    receipt,
+    verdict_line,
+)
+from gitstate.commands.session import Session
+from gitstate.core.identity import work_id
+from gitstate.core.receipt import LogLine, Receipt
+from gitstate.core.verdict import Failed
+from gitstate.edge import protect
+from gitstate.edge.attempts import Intent
+from gitstate.edge.files import write_whole
+from gitstate.edge.keep import keep
+from gitstate.edge.record import Moved
+
+_AT_ONCE = 8  # works that are put in their places at a time
+
+
+class Settled(NamedTuple):
+    """How one attempt ended, for the story and the counts."""
+
+    how: Literal["done", "failed", "kept", "in_the_way"]
+    intent: Intent
+    seconds: float
+    facts: dict[str, Any]
+    failed: Optional[Failed] = None
+    paths: tuple[str, ...] = ()  # those in the way
+    recalled: bool = False  # whether it was an answer kept from before
+
+
+def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
+    """Promote and record a group of judged responses; one barrier for all of them.
+
+    When this returns, what it says is done is on the disk, and nothing of it can be lost. Raises what the
+    recorder raises where nothing could be recorded; the responses are then safe in the spool.
+    """
+    session.moved()
+    ready: list[Judged] = []
+    settled: dict[str, Settled] = {}
+    kept: list[Judged] = []
+    promoted = _promote_all(
+        session,
+        [judged for judged in group if judged.failed is None and _has_a_place(session, judged.intent)],
+    )
+    for judged in group:
+        blocked = promoted.get(judged.intent.attempt)
+        if judged.failed is not None:
+            settled[judged.intent.attempt] = _settled("failed", judged)
+        elif blocked == ():
+            how: Literal["done", "kept"] = "done" if _is_current(session, judged.intent) else "kept"
+            settled[judged.intent.attempt] = _settled(how, judged)
+            ready.append(judged)
+        elif blocked is None or _is_done(session, judged):
+            # (its inputs have changed, or somebody else's result of the same work stands and stays)
+            settled[judged.intent.attempt] = _settled("kept", judged, blocked or ())
+            kept.append(judged)
+        else:
+            settled[judged.intent.attempt] = _settled("in_the_way", judged, blocked)
+    lost = _record(session, ready, kept, [judged for judged in group if judged.failed is not None])
+    for judged, paths in lost:
+        settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
+    for attempt, work in settled.items():
+        if (
+            work.failed is not None
+            and _is_worth_keeping(session, work)
+            and session.attempts.has_answer(attempt)
+        ):
+            session.attempts.put_aside(attempt, session.rejected)
+    session.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
+    return [settled[judged.intent.attempt] for judged in group]
+
+
+def _is_worth_keeping(session: Session, work: Settled) -> bool:
+    """Whether the answer of a failed attempt is put aside. An act's always: it may be all that tells of it."""
+    failed = work.failed
+    return failed is not None and (failed.state == "failed" or session.effect(work.intent.stage) is not None)
+
+
+def _has_a_place(session: Session, intent: Intent) -> bool:
+    """Whether an answer belongs at its outputs' paths. What an effect did has happened, also where its inputs have
+    changed since: that must be seen."""
+    status = session.statuses.get((intent.slug, intent.stage))
+    if session.effect(intent.stage) is not None and status is not None:
+        return status.outputs == intent.outputs
+    return _is_current(session, intent)
+
+
+def _is_current(session: Session, intent: Intent) -> bool:
+    """Whether the work still has the identity that the attempt began with."""
+    status = session.statuses.get((intent.slug, intent.stage))
+    return status is not None and status.hash == intent.work and status.outputs == intent.outputs
+
+
+def _is_done(session: Session, judged: Judged) -> bool:
+    """Whether the work was done by somebody else's hand since the attempt began: that one was first, and stays."""
+    intent = judged.intent
+    status = session.statuses.get((intent.slug, intent.stage))
+    return (
+        status is not None
+        and status.state == "done"
+        and any(
+            session.tree.get(path) not in (None, then) for path, then in zip(intent.outputs, intent.committed)
+        )
+    )
+
+
+def _promote_all(session: Session, group: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
+    """Promote a group; by attempt, what `_promote` returns. Several at a time: a disk flushes what is wanted of
+    it at once nearly as fast as one file, and each work waits for four flushes."""
+    with ThreadPoolExecutor(min(_AT_ONCE, len(group)) or 1) as pool:
+        found = (
+            pool.map(partial(_promote, session), group)
+            if len(group) > 1
+            else map(partial(_promote, session), group)
+        )
+        return {judged.intent.attempt: blocked for judged, blocked in zip(group, found)}
+
+
+def _promote(session: Session, judged: Judged) -> tuple[str, ...]:
+    """Put the outputs in their places. Returns the paths that something else has taken meanwhile."""
+    intent = judged.intent
+    taken = _taken_on_branch(session, judged)
+    if taken or not session.checked_out:
+        return taken
+    blocked = tuple(
+        path
+        for path, before, data in zip(intent.outputs, intent.before, judged.outputs)
+        if not protect.unchanged(session.root, path, before)
+        and protect.content(session.root, path) not in (None, data)
+    )
+    if blocked:
+        return blocked
+    session.attempts.written(intent.attempt, judged.outputs)
+    for path, temporary, before, data in zip(
+        intent.outputs, intent.temporaries, intent.before, judged.outputs
+    ):
+        standing = protect.content(session.root, path)
+        if standing == data:
+            continue  # put there by the run that died
+        try:
+            name = os.path.basename(temporary)
+            replace = standing is not None and (before is not None or not standing)
+            with session.guard.writing(path):
+                write_whole(
+                    os.path.join(session.root, path), data, name, replace=replace, within=session.root
+                )
+        except FileExistsError:
+            return (path,)
+    return ()
+
+
+def _taken_on_branch(session: Session, judged: Judged) -> tuple[str, ...]:
+    """Paths to which somebody else has committed other content since the attempt began (P5)."""
+    intent = judged.intent
+    made = {
+        blob
+        for line in session.view.snapshot.receipts.of(intent.slug, intent.stage)
+        for _, blob in line.outputs
+    }
+    return tuple(
+        path
+        for path, then, data in zip(intent.outputs, intent.committed, judged.outputs)
+        if (now := session.tree.get(path)) not in (None, then, session.view.snapshot.empty, *made)
+        # (a power cut may keep the branch's move and lose that of the receipts: then it is this very answer)
+        and now != _blob(session, path, data)
+    )
+
+
+def _blob(session: Session, path: str, data: bytes) -> str:
+    """The blob that some bytes become when committed at `path`; written to the object store."""
+    return os.fsdecode(
+        session.clone.git.run("hash-object", "-w", "--stdin", "--path", path, stdin=data).out
+    ).strip()
+
+
+def _record(
+    session: Session, ready: Sequence[Judged], kept: Sequence[Judged], failed: Sequence[Judged]
+) -> list[tuple[Judged, tuple[str, ...]]]:
+    """Record a group. Returns those whose paths somebody else committed meanwhile; they stay in the spool."""
+    blobs = _blobs(session, ready, kept)
+    lost: list[tuple[Judged, tuple[str, ...]]] = []
+    while True:
+        receipts = {
+            judged.intent.attempt: receipt(
+                judged, blobs[judged.intent.attempt], _ignored(session, judged.intent)
+            )
+            for judged in (*ready, *kept)
+        }
+        log = [
+            (manifest_blob(session.clone.objects, judged.intent), verdict_line(judged, judged.failed))
+            for judged in failed
+            if judged.failed
+        ]
+        try:
+            _write(session, ready, blobs, list(receipts.values()), log)
+        except Moved as error:
+            gone = [judged for judged in ready if set(judged.intent.outputs) & set(error.paths)]
+            if not gone:
+                raise
+            lost += [(judged, tuple(error.paths)) for judged in gone]
+            ready = [judged for judged in ready if judged not in gone]
+            continue
+        break
+    for judged in kept:
+        keep(session.clone.git, judged.intent.attempt, blobs[judged.intent.attempt])
+    session.learn(ready, blobs, receipts.values(), log)
+    return lost
+
+
+def _blobs(session: Session, ready: Sequence[Judged], kept: Sequence[Judged]) -> dict[str, list[str]]:
+    """The blobs that the outputs become when committed, by attempt; written to the object store."""
+    blobs: dict[str, list[str]] = {}
+    if session.checked_out:
+        paths = [path for judged in ready for path in judged.intent.outputs]
+        found = iter(session.recorder.blobs(paths))
+        for judged in ready:
+            blobs[judged.intent.attempt] = [next(found) for _ in judged.intent.outputs]
+    for judged in (*ready, *kept):
+        if judged.intent.attempt in blobs and _stands(session, judged):
+            continue
+        blobs[judged.intent.attempt] = [
+            _blob(session, path, data) for path, data in zip(judged.intent.outputs, judged.outputs)
+        ]
+    return blobs
+
+
+def _stands(session: Session, judged: Judged) -> bool:
+    """Whether the working tree still holds an answer that was just put there. A user who edits it in that
+    instant keeps the edit, as one of what is recorded; the receipt must not vouch for it."""
+    pairs = zip(judged.intent.outputs, judged.outputs)
+    return all(protect.content(session.root, path) == data for path, data in pairs)
+
+
+def _write(
+    session: Session,
+    ready: Sequence[Judged],
+    blobs: dict[str, list[str]],
+    receipts: Sequence[Receipt],
+    log: Sequence[tuple[str, LogLine]],
+) -> None:
+    outputs = {
+        path: ("100644", blob)
+        for judged in ready
+        for path, blob in zip(judged.intent.outputs, blobs[judged.intent.attempt])
+    }
+    ids = [work_id(j.intent.slug, j.intent.stage, j.intent.work) for j in ready]
+    session.record(outputs, receipts, log, ids)
+
+
+def _ignored(session: Session, intent: Intent) -> tuple[str, ...]:
+    stage = session.stages.get(intent.stage)
+    return stage.ignore if stage else ()
+
+
+def _settled(
+    how: Literal["done", "failed", "kept", "in_the_way"], judged: Judged, paths: tuple[str, ...] = ()
+) -> Settled:
+    return Settled(how, judged.intent, judged.seconds, judged.facts, judged.failed, paths)
