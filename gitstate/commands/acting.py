@@ -68,7 +68,7 @@ class Acting:
         if loop.session.effect(status.stage) is None:
             return False
         step = self._acts.step(status, redo)
-        if step == "ask":
+        if step == "ask" or (step == "act" and loop.syncing.can_tell and self._acts.must_look(status)):
             question = self._acts.question(status)
             if isinstance(question, Settled):
                 loop.tell(question)
@@ -113,7 +113,9 @@ class Acting:
         heeded = loop.insist(lambda: self._acts.heed(asked))
         if key in loop.session.statuses:
             loop.session.judge_again([loop.session.statuses[key].item])
-        if heeded.settled is not None:
+        if heeded.what == "looked":
+            loop.come_again(key)
+        elif heeded.settled is not None:
             self._then.pop(key, None)
             loop.tell(heeded.settled)
         elif heeded.what == "later":

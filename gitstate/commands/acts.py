@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
 from gitstate import show
-from gitstate.commands.attempting import intent_of, judge
+from gitstate.commands.attempting import intent_of, judge, previous
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import act_line, manifest_blob, new_attempt, stamp
 from gitstate.commands.session import Session
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gitstate.commands.syncing import Syncing
 
 Announced = tuple[Intent, Job]
+Question = tuple[Intent, Job, tuple[Act, ...]]  # the acts that it is about; none: it is asked before one
 
 
 class Asked(NamedTuple):
@@ -43,9 +44,9 @@ class Asked(NamedTuple):
 
 class Heeded(NamedTuple):
     """What followed from an answer. adopted, unclear: see `settled`. absent: it has not happened. later: to be asked
-    again, `after` so many seconds. elsewhere: another clone may be at it, `until` when."""
+    again, `after` so many seconds. elsewhere: another clone may be at it, `until` when. looked: the act may begin."""
 
-    what: Literal["adopted", "absent", "unclear", "later", "elsewhere"]
+    what: Literal["adopted", "absent", "unclear", "later", "elsewhere", "looked"]
     settled: Optional[Settled] = None
     after: float = 0.0
     until: str = ""
@@ -70,6 +71,7 @@ class Acts:
         self.session, self.syncing, self.clock = session, syncing, clock
         self._found = clock.elapsed()  # acts of before were under way until then, for all that is known
         self._ended: dict[str, float] = {}  # those of this run: when their command ended
+        self._before: dict[WorkKey, str] = {}  # what evidence said before acts that are repetitions
         self.untold = 0  # works whose act could not be told to the remote, so that it was not begun
 
     def step(self, status: Status, redo: bool) -> Step:
@@ -94,15 +96,13 @@ class Acts:
         lines = []
         for intent, job in group:
             session.attempts.begin(intent)
-            extra = effect.intent_extra(job.env[KEY], intent.components, intent.scheme)
+            before = self._before.pop((intent.slug, intent.stage), None)
+            extra = effect.intent_extra(job.env[KEY], intent.components, intent.scheme, before)
             lines.append((manifest_blob(session.clone.objects, intent), act_line(intent, "intent", extra)))
         session.record({}, (), lines, [])
-        for intent, job in group:
-            key = (intent.slug, intent.stage)
-            mine = Act(
-                intent.attempt, intent.work, intent.at, job.env[KEY], intent.components, intent.scheme, False
-            )
-            session.acts[key] = (*session.acts.get(key, ()), mine)
+        for _, line in lines:
+            key = (line.slug, line.stage)
+            session.acts[key] = (*session.acts.get(key, ()), effect.act_of(line))
         told = self.syncing.tell()
         if not told:
             self.untold += len(group)
@@ -138,15 +138,24 @@ class Acts:
 
     # --- asking ----------------------------------------------------------------------------------------------------
 
-    def question(self, status: Status) -> tuple[Intent, Job, tuple[Act, ...]] | Settled:
-        """What to ask about the open acts of a work, or why that cannot be asked."""
-        acts = self._of(status)
-        intent = intent_of_act(self.session, status, acts[-1])
+    def question(self, status: Status) -> Question | Settled:
+        """What to ask about the open acts of a work, or before one; or why that cannot be asked."""
+        session, acts = self.session, self._of(status)
+        intent, key = intent_of(session, status, new_attempt())[0], ""
+        if acts:
+            intent, key = intent_of_act(session, status, acts[-1]), acts[-1].key
         try:
-            job = self.session.jobs.question(intent, self.session.stages[status.stage], acts[-1].key)
+            stage, before = session.stages[status.stage], previous(session, status)
+            return intent, session.jobs.question(intent, stage, key, before), acts
         except RenderError as error:
-            return settle(self.session, [Judged(intent, 0.0, {}, failed=of_rendering(str(error)))])[0]
-        return intent, job, acts
+            return settle(session, [Judged(intent, 0.0, {}, failed=of_rendering(str(error)))])[0]
+
+    def must_look(self, status: Status) -> bool:
+        """Whether evidence is to be asked before an act, since it may find what an earlier one did: if the outcome of
+        this one is lost, only what changed will tell."""
+        found, key = self.session.effect(status.stage), (status.slug, status.stage)
+        asking = found is not None and found.evidence is not None
+        return asking and key not in self._before and previous(self.session, status) is not None
 
     def ask(self, intent: Intent, job: Job, acts: tuple[Act, ...], cancel: Flag) -> Optional[Asked]:
         """Ask the evidence command, in any thread. None if that was cancelled."""
@@ -162,8 +171,15 @@ class Acts:
 
     def heed(self, asked: Asked) -> Heeded:
         """Do what an answer calls for, as far as the record goes."""
-        if asked.answer == "exists":
+        if not asked.acts:
+            key = (asked.intent.slug, asked.intent.stage)
+            self._before[key] = effect.was_there(asked.answer, asked.printed)
+            return Heeded("looked")
+        if asked.answer == "exists" and effect.tells_of(asked.acts[-1], asked.printed):
             return Heeded("adopted", self._adopt(asked))
+        if asked.answer == "exists":
+            said = f"it finds what it found before this act: {asked.said}"
+            asked = asked._replace(answer="unclear", said=said)
         found = self.session.effect(asked.intent.stage)
         if asked.answer == "unclear" or found is None:
             return Heeded("unclear", self._give_up(asked))

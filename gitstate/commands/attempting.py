@@ -75,15 +75,21 @@ def prepare(session: Session, status: Status, redo: bool) -> tuple[Intent, Job] 
         _save_foreign(session, attempt, standing.foreign)
     receipts = session.view.snapshot.receipts.of(status.slug, status.stage)
     completed = sum(line.work == intent.work for line in receipts)
-    before = None
-    if stage.effect is not None and receipts:
-        latest = max(receipts, key=lambda line: line.at)
-        before = session.tree.get(status.outputs[0], latest.outputs[0][1])
+    before = None if stage.effect is None else previous(session, status)
     try:
         return intent, session.jobs.job(intent, stage, completed, before, session.view.tips.head)
     except RenderError as error:
         failed = verdict.of_rendering(str(error))
         return settle(session, [Judged(intent, 0.0, {}, failed=failed)])[0]
+
+
+def previous(session: Session, status: Status) -> Optional[str]:
+    """The blob that says what an effect did the last time; None if it has not happened yet."""
+    receipts = session.view.snapshot.receipts.of(status.slug, status.stage)
+    if not receipts:
+        return None
+    latest = max(receipts, key=lambda line: line.at)
+    return session.tree.get(status.outputs[0], latest.outputs[0][1])
 
 
 def recall(session: Session, status: Status) -> Optional[Judged]:
@@ -95,7 +101,11 @@ def recall(session: Session, status: Status) -> Optional[Judged]:
         session.answers = {}
         for intent in session.rejected.intents():
             session.answers.setdefault((intent.slug, intent.stage, intent.work), []).append(intent.attempt)
+    open_ = {act.attempt for act in session.acts.get((status.slug, status.stage), ())}
+    is_act = session.effect(status.stage) is not None
     for name in reversed(session.answers.pop((status.slug, status.stage, status.hash or ""), [])):
+        if is_act and name not in open_:
+            continue  # what it answered did not come to be, as is known by now
         attempt = session.rejected.read(name)
         if attempt.spooled is None or judge(session, attempt.intent, attempt.spooled).failed is not None:
             continue
@@ -104,6 +114,8 @@ def recall(session: Session, status: Status) -> Optional[Judged]:
         )
         if not look.foreign and status.outputs == attempt.intent.outputs:
             intent = attempt.intent._replace(before=look.before, branch=session.branch, root=session.root)
+            if is_act:
+                session.attempts.act(intent.attempt)  # (before its intent, as in `adopt`)
             session.attempts.begin(intent)
             session.attempts.spool(intent.attempt, attempt.spooled)
             return judge(session, intent, attempt.spooled)

@@ -57,6 +57,8 @@ class Guard:
         """Do a work in its thread and say what its command wrote elsewhere. Under `strict` it has then failed."""
         levels = {name: stage.guard for name, stage in self._stages().items()}
         level = levels.get(intent.stage, "off")
+        if level == "strict" and self._stages()[intent.stage].effect is not None:
+            level = "warn"  # it has happened, and that must be recorded, whatever else it wrote
         if all(other == "off" for other in levels.values()):
             return work()
         if level != "off" and self._last is None:

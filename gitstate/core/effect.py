@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Optional
 
+from blake3 import blake3
+
 from gitstate.core.plan import Effect
 from gitstate.core.receipt import LogLine
 from gitstate.core.snapshot import Act, Receipts, WorkKey
@@ -57,7 +59,7 @@ def open_acts(lines: Iterable[LogLine], receipts: Receipts) -> dict[WorkKey, tup
     open_: dict[WorkKey, list[Act]] = {}
     for line in sorted(begun.values(), key=lambda line: (line.at, line.attempt)):
         if line.attempt not in closed:
-            open_.setdefault((line.slug, line.stage), []).append(_act(line, line.attempt in over))
+            open_.setdefault((line.slug, line.stage), []).append(act_of(line, line.attempt in over))
     found = {}
     for (slug, stage), acts in open_.items():
         done = {receipt.attempt for receipt in receipts.of(slug, stage)}
@@ -77,7 +79,8 @@ def closed_by(line: LogLine) -> set[str]:
     return {line.attempt} if turned_away else set()
 
 
-def _act(line: LogLine, over: bool) -> Act:
+def act_of(line: LogLine, over: bool = False) -> Act:
+    """The act that an `intent` line tells of."""
     extra = line.extra
     return Act(
         line.attempt,
@@ -86,6 +89,7 @@ def _act(line: LogLine, over: bool) -> Act:
         str(extra.get("key") or ""),
         {str(name): str(digest) for name, digest in _mapping(extra.get("components")).items()},
         scheme if type(scheme := extra.get("scheme")) is int else 0,
+        before if isinstance(before := extra.get("before"), str) else None,
         over,
     )
 
@@ -94,9 +98,11 @@ def _mapping(value: object) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def intent_extra(key: str, components: Mapping[str, str], scheme: int) -> dict[str, Any]:
+def intent_extra(
+    key: str, components: Mapping[str, str], scheme: int, before: Optional[str] = None
+) -> dict[str, Any]:
     """What an `intent` line says beside what every line does."""
-    return {"key": key, "components": dict(sorted(components.items())), "scheme": scheme}
+    return {"key": key, "components": dict(sorted(components.items())), "scheme": scheme, "before": before}
 
 
 def step(effect: Effect, work: str, happened: bool, acts: Sequence[Act], *, redo: bool = False) -> Step:
@@ -144,6 +150,18 @@ def answer_of(ended_by: str, code: Optional[int], printed: bytes) -> Answer:
     if ended_by == "exit" and code == 0 and printed.strip():
         return "exists"
     return "absent" if ended_by == "exit" and code == 1 else "unclear"
+
+
+def was_there(answer: Answer, printed: bytes) -> str:
+    """What evidence says before an act that is to change, or repeat, what has happened already; for `tells_of`."""
+    return blake3(printed).hexdigest(16) if answer == "exists" else answer
+
+
+def tells_of(act: Act, printed: bytes) -> bool:
+    """Whether what evidence found is of this act. What it printed before, too, may be of an earlier one."""
+    return act.before in (None, "absent") or (
+        act.before != "unclear" and act.before != was_there("exists", printed)
+    )
 
 
 def may_be_under_way(acts: Iterable[Act], timeout: Optional[float], now: datetime) -> Optional[datetime]:

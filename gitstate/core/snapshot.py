@@ -20,6 +20,9 @@ class Act(NamedTuple):
     key: str  # the idempotency key that it had
     components: Mapping[str, str]
     scheme: int
+    before: Optional[
+        str
+    ]  # what evidence said before it, where it was to change what had happened; see `was_there`
     over: bool  # whether whoever began it knows that it is not under way any more
 
 

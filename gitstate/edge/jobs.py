@@ -117,8 +117,8 @@ class Jobs:
             scratch_parent=os.path.join(self._repository.state, "scratch"),
         )
 
-    def question(self, intent: Intent, stage: Stage, key: str) -> Job:
-        """The job that asks whether an act has happened; `intent` and `key` are the act's.
+    def question(self, intent: Intent, stage: Stage, key: str, before: Optional[str] = None) -> Job:
+        """The job that asks whether an act has happened; `intent` and `key` are the act's, `before` as in `job`.
 
         Raises RenderError as `job` does.
         """
@@ -126,7 +126,10 @@ class Jobs:
             raise ValueError("the stage has no evidence")
         return Job(
             command=self.command(stage.effect.evidence, intent.material, f"{stage.place}: evidence"),
-            env=_env(intent, key),
+            env={
+                **_env(intent, key),
+                **({} if before is None else {PREVIOUS: self._previous(intent, before)}),
+            },
             cwd=self._repository.root,
             timeout=_PATIENCE if stage.timeout is None else stage.timeout,
             scratch_parent=os.path.join(self._repository.state, "scratch"),
