@@ -21,7 +21,8 @@ _STATE_KEPT = {
     "lock-owner",
     "last-run.json",
 }  # what a finished run leaves in its own folder, folders apart
-_STATE_EMPTY = (".git/gitstate/attempts", ".git/gitstate/scratch", ".git/gitstate/material")
+_STATE_EMPTY = tuple(f".git/gitstate/{name}" for name in ("attempts", "scratch", "material", "worktrees"))
+_STATE_EMPTY += (".git/worktrees",)
 _ENDS, _BEGINNINGS = (".lock", ".tmp"), ("tmp_", ".gitstate-", "gitstate-index")
 WORDS = ("Traceback", "bug in gitstate", "Fatal Python error")
 

@@ -45,13 +45,14 @@ def prepare(
     items: tuple[str, ...] = ("one", "deep/two"),
     *,
     remote: bool = False,
+    config: str = worlds.CONFIG,
     plant: Optional[Plant] = None,
 ) -> Base:
     """Make a template and run it once undisturbed, watched. Raises AssertionError if that run is not clean, unless
     it was given a bug to have."""
     template = os.path.join(folder, "template")
     os.makedirs(template)
-    world = worlds.make(template, items, remote=remote)
+    world = worlds.make(template, items, remote=remote, config=config)
     with Stage(Base(world, [], Ending({}, invariants.Counter())), plant) as stage:
         result = stage.supervised(SHARED if remote else RUN, lambda call: None)
         assert result.code == 0 or plant, stage.world.said()

@@ -128,11 +128,13 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int, every: int = 
 
 
 @contextlib.contextmanager
-def template(plant: Optional[Plant] = None, *, remote: bool = False) -> Iterator[Base]:
+def template(
+    plant: Optional[Plant] = None, *, remote: bool = False, config: str = worlds.CONFIG
+) -> Iterator[Base]:
     """A template to sweep over, gone afterwards. With a planted bug its ending is not to be relied on."""
     pinned.preload()
     with tempfile.TemporaryDirectory(prefix="gitstate-crash-", dir=worlds.scratch() or None) as folder:
-        yield stage.prepare(folder, remote=remote, plant=plant)
+        yield stage.prepare(folder, remote=remote, config=config, plant=plant)
 
 
 def sweep(

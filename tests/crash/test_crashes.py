@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash import errors, kills, strangers, supervise, sweeps
+from tests.crash import errors, kills, strangers, supervise, sweeps, worlds
 from tests.crash.stage import Base, Outcome, Point
 from tests.crash.supervise import Call
 
@@ -38,6 +38,15 @@ def test_p4_a_kill_while_a_recorded_attempt_is_removed_leaves_one_receipt_and_no
     removals = at(base, lambda call: call.name == "unlink" and "/attempts/" in call.path)
     for number in removals[-6:]:  # those of a work with two outputs: spooled, two responses, written, intent
         nothing_wrong(kills.one(base, Point("tree", (number,))))
+
+
+@pytest.mark.parametrize("mode", ["tree", "double"])
+def test_a_kill_while_a_worktree_is_made_or_removed_leaves_none(mode: str) -> None:
+    config = worlds.CONFIG.replace("needs: [outline]\n", "needs: [outline]\n    workspace: worktree\n")
+    with sweeps.template(config=config) as there:
+        numbers = at(there, lambda call: call.mutates and "worktrees/" in call.path)
+        for number in numbers[len(mode) :: len(numbers) // 4]:
+            nothing_wrong(kills.one(there, Point(mode, (number, 30) if mode == "double" else (number,))))
 
 
 def test_a_kill_in_the_middle_of_an_object_leaves_no_temporary_file(base: Base) -> None:

@@ -497,7 +497,7 @@ def test_p9_nothing_that_a_command_leaves_keeps_a_worktree_alive(tmp_path: Path)
 @pytest.mark.parametrize(
     "agent",
     [
-        'rm -f .git; git status >/dev/null 2>&1 && echo "found" > found.txt; echo more >> code.txt',
+        "rm -f .git; git tag taken; git branch taken; echo more >> code.txt",
         'rm -rf "$(git rev-parse --git-dir)"; echo more >> code.txt',
         'git worktree remove --force --force "$PWD"; echo gone',
         'here=$PWD; cd /; rm -rf "$here"; ln -s "$GITSTATE_ROOT" "$here"',
@@ -513,9 +513,22 @@ def test_p9_a_command_may_ruin_its_own_worktree_and_no_more(tmp_path: Path, agen
     after = everything(a)
     touched = {path for path in before if before[path] != after.get(path)}
     assert not {path for path in touched if "/.git/" not in path}
+    assert not {path for path in after if path.endswith("/taken")}
     assert a.git("fsck", "--connectivity-only") == ""
     if a.has("patches/one.patch"):
         assert a.read("patches/one.patch").count("diff --git") == 1
+    assert nothing_left(a)
+
+
+def test_p9_a_scratch_folder_is_empty_and_in_no_repository(tmp_path: Path) -> None:
+    run = "ls -A; git tag taken; git rev-parse --git-dir; echo $PWD; git -C $GITSTATE_ROOT rev-parse HEAD"
+    a = world(tmp_path, stages={"fix": stage(workspace="scratch", run=run, output="out/{slug}.txt")}).a
+    base = a.git("rev-parse", "HEAD")
+    a.run("one")
+    where, head = a.read("out/one.txt").splitlines()
+    assert where.startswith(str(a.state / "scratch"))
+    assert head == base
+    assert a.git("tag") == ""
     assert nothing_left(a)
 
 
