@@ -101,13 +101,13 @@ class Jobs:
             )
         where = place(self._repository, stage.workspace, intent.attempt, base)
         values = {**self._names(material), **self._paths(material, self._from(stage.workspace, base))}
+        key = idempotency_key(intent.slug, intent.stage, intent.work, completed)
         return Job(
             command=render_command(stage.run, values, f"{stage.place}: run"),
             stdin=prompt,
             env={
-                **_env(intent, idempotency_key(intent.slug, intent.stage, intent.work, completed)),
+                **self._env(intent, key, before),
                 **where.env,
-                **({} if before is None else {PREVIOUS: self._previous(intent, before)}),
             },
             hidden=where.hidden,
             cwd=where.cwd,
@@ -124,16 +124,24 @@ class Jobs:
         """
         if stage.effect is None or stage.effect.evidence is None:
             raise ValueError("the stage has no evidence")
+        here = place(self._repository, "root", intent.attempt, None)
         return Job(
             command=self.command(stage.effect.evidence, intent.material, f"{stage.place}: evidence"),
-            env={
-                **_env(intent, key),
-                **({} if before is None else {PREVIOUS: self._previous(intent, before)}),
-            },
-            cwd=self._repository.root,
+            env={**self._env(intent, key, before), **here.env},
+            cwd=here.cwd,
             timeout=_PATIENCE if stage.timeout is None else stage.timeout,
             scratch_parent=os.path.join(self._repository.state, "scratch"),
         )
+
+    def _env(self, intent: Intent, key: str, before: Optional[str]) -> dict[str, str]:
+        env = {
+            "GITSTATE_SLUG": intent.slug,
+            "GITSTATE_STAGE": intent.stage,
+            "GITSTATE_WORK_ID": work_id(intent.slug, intent.stage, intent.work),
+            "GITSTATE_ATTEMPT_ID": intent.attempt,
+            KEY: key,
+        }
+        return env if before is None else {**env, PREVIOUS: self._previous(intent, before)}
 
     def _previous(self, intent: Intent, blob: str) -> str:
         """What an effect did the last time, as a command can be told it."""
@@ -299,16 +307,6 @@ class Jobs:
         with open(copy, "wb") as file:
             file.write(content)
         return copy
-
-
-def _env(intent: Intent, key: str) -> dict[str, str]:
-    return {
-        "GITSTATE_SLUG": intent.slug,
-        "GITSTATE_STAGE": intent.stage,
-        "GITSTATE_WORK_ID": work_id(intent.slug, intent.stage, intent.work),
-        "GITSTATE_ATTEMPT_ID": intent.attempt,
-        KEY: key,
-    }
 
 
 def idempotency_key(slug: str, stage: str, hash: str, completed: int) -> str:

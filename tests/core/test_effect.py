@@ -17,8 +17,10 @@ from gitstate.core.effect import (
     may_be_under_way,
     open_acts,
     step,
+    tells_of,
     unclear,
     unknown_outcome,
+    was_there,
 )
 from gitstate.core.plan import Effect
 from gitstate.core.receipt import LogLine, Receipt, decode_log, encode
@@ -52,7 +54,7 @@ def attempts(*lines: LogLine, receipts: tuple[Receipt, ...] = ()) -> list[str]:
 
 
 def act(attempt: str = "1", work: str = WORK, at: str = "2026-08-07T12:00:00Z", *, over: bool = False) -> Act:
-    return Act(attempt, work, at, "k", {}, 1, over)
+    return Act(attempt, work, at, "k", {}, 1, None, over)
 
 
 def test_an_act_is_open_until_something_says_how_it_ended() -> None:
@@ -177,6 +179,14 @@ def test_what_only_a_person_can_settle_says_so() -> None:
 )
 def test_what_evidence_says(ended_by: str, code: int | None, printed: bytes, answer: str) -> None:
     assert answer_of(ended_by, code, printed) == answer
+
+
+def test_what_evidence_found_before_tells_nothing_of_the_act() -> None:
+    assert tells_of(act(), b"x")
+    assert tells_of(act()._replace(before=was_there("absent", b"")), b"x")
+    assert tells_of(act()._replace(before=was_there("exists", b"w")), b"x")
+    assert not tells_of(act()._replace(before=was_there("exists", b"x")), b"x")
+    assert not tells_of(act()._replace(before=was_there("unclear", b"")), b"x")
 
 
 def test_an_act_that_nobody_told_the_end_of_may_be_under_way_until_its_timeout() -> None:

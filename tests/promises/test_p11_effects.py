@@ -325,6 +325,37 @@ def test_p11_an_effect_may_update_what_it_made(tmp_path: Path) -> None:
     assert all_done(made)
 
 
+@pytest.mark.parametrize("order", ["kill-before", "kill-after"])
+def test_p11_what_evidence_found_before_a_repetition_does_not_tell_of_it(tmp_path: Path, order: str) -> None:
+    """Evidence that finds the article finds it whether or not the change arrived."""
+    made, outside = world(tmp_path, on_stale="update")
+    made.a.run()
+    change(made)
+    run_killed(made, outside, order)
+    done = made.a.run(code=3)
+    assert "it finds what it found before this act" in done.err
+    assert len(outside.acts()) == 2
+    made.a.gitstate("resolve", "one", "--did-not-happen", code=0)
+    made.a.run()
+    assert all_done(made)
+
+
+@pytest.mark.parametrize("order", ["kill-before", "kill-after"])
+def test_p11_evidence_that_shows_the_change_tells_of_a_repetition(tmp_path: Path, order: str) -> None:
+    made, outside = world(
+        tmp_path, on_stale="update", evidence="sh evidence.sh && grep -c one $PROVIDER_HOME/made"
+    )
+    made.a.run()
+    change(made)
+    run_killed(made, outside, order)
+    if order == "kill-after":
+        made.a.run()
+        assert made.a.show("published/one.txt") == "found one\n2\n"
+    else:
+        made.a.run(code=3)
+    assert len(outside.acts()) == 2
+
+
 def test_p11_an_effect_may_ignore_that_its_inputs_changed(tmp_path: Path) -> None:
     made, outside = world(tmp_path, on_stale="ignore")
     made.a.run()
