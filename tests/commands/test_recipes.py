@@ -270,6 +270,16 @@ def test_a_patch_is_pushed_as_what_it_changes(world: World, branch: Recipe) -> N
     assert world.git(world.remote, "show", "draft/one:prompts/draft.md") == "Another prompt."
 
 
+def test_a_patch_whose_lines_have_changed_in_the_base_is_a_refusal(world: World, branch: Recipe) -> None:
+    patch = "--- a/plan.yaml\n+++ b/plan.yaml\n@@ -1,2 +1,2 @@\n-gone\n+changed\n gone, too\n"
+    world.a.write("draft.md", patch)
+    branch.act_by.pop()
+    done = branch.act(code=3)
+    assert "does not apply" in done.err
+    assert branch.verdict(done) == ("planning_error", None)
+    branch.find(code=1)
+
+
 def test_a_result_that_the_base_has_already_is_no_branch(world: World, branch: Recipe) -> None:
     world.a.commit({"content/one.md": "# One\n"})
     world.a.git("push", "-q")

@@ -241,6 +241,21 @@ def test_p11_a_branch_is_there_once_however_the_push_ends(tmp_path: Path, servic
     assert setting.state == "done exact"
 
 
+def test_a_patch_from_a_worktree_goes_out_as_a_branch(tmp_path: Path, service: Service) -> None:
+    to_patch = {
+        "    prompt: prompts/draft.md\n    run: cat\n": "    workspace: worktree\n    run: echo better >> plan.md\n",
+        "drafts/{slug}.md": "patches/{slug}.patch",
+        " content/{{ slug }}.md": "",
+    }
+    setting = Setting("branch", tmp_path, service, to_patch)
+    setting.a.commit({"plan.md": "good\n"})
+    setting.run()
+    assert setting.state == "done exact"
+    remote = setting.world.remote
+    assert setting.world.git(remote, "diff", "--name-status", "main...draft/one") == "M\tplan.md"
+    assert setting.world.git(remote, "show", "draft/one:plan.md") == "good\nbetter"
+
+
 def test_p11_somebody_elses_branch_is_a_humans_matter_and_is_left_alone(
     tmp_path: Path, service: Service
 ) -> None:

@@ -104,7 +104,10 @@ def build(base: str, file: str, path: str) -> str:
         blob = git("hash-object", "-w", "--", file)
         git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{path}", **index)
     else:
-        git("apply", "--cached", "--whitespace=nowarn", "--", file, **index)
+        try:
+            git("apply", "--cached", "--3way", "--whitespace=nowarn", "--", file, **index)
+        except Trouble as trouble:
+            raise Refused(f"The patch does not apply to {base[:12]}: {trouble}") from None
     tree = git("write-tree", **index)
     if tree == git("rev-parse", f"{base}^{{tree}}"):
         raise Refused("There is nothing to push: the base has this result already.")
