@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 
-from gitstate.data import folder
-from tests.support.service import READING, Service
+from tests.support.service import READING, Service, recipe_files
 from tests.support.world import Clone, Done, World, until
 
-TEMPLATES = Path(folder("templates"))
 TOKEN = "s3cret-0123456789abcdef"
 CREATING = ("lost", "silent", "error_after", "garbled")  # it was done, and the client does not hear so
 DOWN = ("lost", "silent", "unavailable", "throttled", "unauthorized", "garbled")
@@ -23,10 +21,7 @@ DOWN = ("lost", "silent", "unavailable", "throttled", "unauthorized", "garbled")
 
 def world_of(name: str, path: Path, slug: str = "one", **more: Any) -> World:
     """A world with a remote, and what `gitstate init --example NAME` writes, and the output of its first stage."""
-    top = TEMPLATES / name
-    files = {
-        str(file.relative_to(top)): file.read_text("utf-8") for file in top.rglob("*.*") if file.is_file()
-    }
+    files = recipe_files(name)
     files["draft.md"] = "# One\n"
     files["branch.json"] = json.dumps({"branch": f"draft/{slug}"})
     return World(path, files=files, remote=True, **more)
@@ -236,8 +231,11 @@ def test_p11_a_branch_that_was_merged_and_deleted_has_happened(
     assert branches(world) == {}
 
 
-def test_changed_content_replaces_what_was_pushed_last(world: World, branch: Recipe) -> None:
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_changed_content_replaces_what_was_pushed_last(world: World, branch: Recipe, by_hand: bool) -> None:
     first = branch.act().out
+    if by_hand:  # what a person said to `gitstate resolve --happened`
+        first = f"https://example.org/commit/{branches(world)['draft/one']}"
     world.a.write("draft.md", "# One, again\n")
     changed = branch.again("k2", GITSTATE_PREVIOUS_EVIDENCE=first)
     changed.find(code=1)
@@ -255,7 +253,7 @@ def test_changed_content_replaces_nothing_else(world: World, branch: Recipe) -> 
     world.a.git("push", "-q", "origin", "draft/one")
     world.a.git("switch", "-q", "main")
     world.a.write("draft.md", "# One, again\n")
-    for evidence in (first, ""):
+    for evidence in (first, "", "pushed by hand"):
         done = branch.again("k2", GITSTATE_PREVIOUS_EVIDENCE=evidence).act(code=3)
         assert "not what was pushed last" in done.err
     assert branches(world) == {"draft/one": top}
@@ -270,6 +268,16 @@ def test_a_patch_is_pushed_as_what_it_changes(world: World, branch: Recipe) -> N
     changed = world.git(world.remote, "diff", "--name-status", "main", "draft/one")
     assert changed == "M\tprompts/draft.md"
     assert world.git(world.remote, "show", "draft/one:prompts/draft.md") == "Another prompt."
+
+
+def test_a_patch_whose_lines_have_changed_in_the_base_is_a_refusal(world: World, branch: Recipe) -> None:
+    patch = "--- a/plan.yaml\n+++ b/plan.yaml\n@@ -1,2 +1,2 @@\n-gone\n+changed\n gone, too\n"
+    world.a.write("draft.md", patch)
+    branch.act_by.pop()
+    done = branch.act(code=3)
+    assert "does not apply" in done.err
+    assert branch.verdict(done) == ("planning_error", None)
+    branch.find(code=1)
 
 
 def test_a_result_that_the_base_has_already_is_no_branch(world: World, branch: Recipe) -> None:
@@ -480,6 +488,14 @@ def test_p11_changed_text_goes_over_the_article_that_is_there(
     assert [one["body"] for one in service.created("one")] == ["# One, again\n"]
     assert [one.method for one in service.writes] == ["POST", "PUT", *(["PUT"] if mode == "dropped" else [])]
     assert changed.find().out == first  # the same place
+
+
+def test_changed_text_goes_over_what_a_person_said_was_published(publish: Recipe, service: Service) -> None:
+    changed = publish.again("k2", GITSTATE_PREVIOUS_EVIDENCE="it stands on the front page")
+    assert "not found any more" in changed.act(code=3).err
+    publish.act()
+    changed.act()
+    assert [one.method for one in service.writes] == ["POST", "PUT"]
 
 
 def test_a_service_that_honours_keys_makes_one_of_two_requests(publish: Recipe, service: Service) -> None:

@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from gitstate.data import folder
+
 WRITING = (
     "normal",
     "lost",  # does it, then closes the connection without a word
@@ -60,6 +62,14 @@ SETTINGS = {
     "delay": 1.0,  # seconds that "late" is late
     "retry_after": 1,  # seconds that "throttled" states
 }
+
+
+def recipe_files(name: str) -> dict[str, str]:
+    """What `gitstate init --example NAME` writes: path -> text."""
+    top = Path(folder("templates")) / name
+    return {
+        str(path.relative_to(top)): path.read_text("utf-8") for path in top.rglob("*.*") if path.is_file()
+    }
 
 
 class Asked(NamedTuple):

@@ -104,7 +104,10 @@ def build(base: str, file: str, path: str) -> str:
         blob = git("hash-object", "-w", "--", file)
         git("update-index", "--add", "--cacheinfo", f"{mode},{blob},{path}", **index)
     else:
-        git("apply", "--cached", "--whitespace=nowarn", "--", file, **index)
+        try:
+            git("apply", "--cached", "--3way", "--whitespace=nowarn", "--", file, **index)
+        except Trouble as trouble:
+            raise Refused(f"The patch does not apply to {base[:12]}: {trouble}") from None
     tree = git("write-tree", **index)
     if tree == git("rev-parse", f"{base}^{{tree}}"):
         raise Refused("There is nothing to push: the base has this result already.")
@@ -118,9 +121,8 @@ def push(remote: str, base: str, prefix: str, file: str, path: str = "") -> Seen
     seen = look(remote, base, prefix)
     if seen.commit:
         return seen
-    # With `on_stale: update`, what was printed last time. That commit may be replaced, and no other.
-    before = json.loads(os.environ.get("GITSTATE_PREVIOUS_EVIDENCE") or "{}")
-    if seen.tip not in ("", before.get("commit")):
+    # With `on_stale: update`, what was printed last time (or said by you). The commit in it may be replaced, no other.
+    if seen.tip not in os.environ.get("GITSTATE_PREVIOUS_EVIDENCE", ""):
         raise Refused(f"The branch {seen.branch} is at {seen.tip[:12]}, which is not what was pushed last.")
     commit = build(seen.base, file, path)
     ref = f"refs/heads/{seen.branch}"

@@ -49,13 +49,24 @@ def put(title: str, file: str) -> dict[str, Any]:
         return there
     with open(file, encoding="utf-8") as text:
         article = {"external_id": SLUG, "revision": KEY, "title": title, "body": text.read()}
-    # With `on_stale: update`, what was printed last time: the article's place.
-    before = json.loads(os.environ.get("GITSTATE_PREVIOUS_EVIDENCE") or "{}")
+    before = os.environ.get(
+        "GITSTATE_PREVIOUS_EVIDENCE"
+    )  # with `on_stale: update`, what was printed last time
     if before:
-        return call("PUT", f"/articles/{before['id']}", article)
+        return call("PUT", f"/articles/{quote(place(before, there), safe='')}", article)
     if there:
         raise Refused(f"{SLUG} is published already, as {there['url']}, and not by this work.")
     return call("POST", "/articles", article)
+
+
+def place(before: str, there: Optional[dict[str, Any]]) -> str:
+    """The id of the article that was published before."""
+    try:
+        return str(json.loads(before)["id"])
+    except (ValueError, TypeError, LookupError):  # a person's words, by `gitstate resolve --happened`
+        if there is None:
+            raise Refused(f"{SLUG} was published before ({before}), and is not found any more.") from None
+        return str(there["id"])
 
 
 def main(verb: str, *arguments: str) -> int:

@@ -79,7 +79,7 @@ def create(repository: str, base: str, branch: str, title: str) -> dict[str, Any
 
 def branch_in(path: str) -> str:
     with open(path, encoding="utf-8") as file:
-        return json.load(file)["branch"]
+        return str(json.load(file)["branch"])
 
 
 def main(verb: str, repository: str, *more: str) -> int:
