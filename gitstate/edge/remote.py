@@ -304,15 +304,16 @@ def push(
     done, hook_refused = _push(git, remote, updates, atomic, fence)
     refused = tuple(ref for ref, flag in _flags(done.out).items() if flag == "!")
     words = "\n".join(filter(None, (_refusals(done.out), done.err.strip())))
-    if done.code and refused:
+    if done.code and refused and not fence:
         return Pushed(Answer.REJECTED, refused, words)
     if done.code and hook_refused:
         return Pushed(Answer.HOOK, (), words)
     if done.code:
+        # (a lease that is given back twice, as where a line repeats what it was sent, is gone the second time)
         wanted = {**updates, **{swap.ref: swap.new for swap in fence}}
         there = _ask(git, remote, [*wanted])
         if any(there.get(ref) != oid for ref, oid in wanted.items()):
-            return Pushed(Answer.UNCLEAR, (), words)
+            return Pushed(Answer.REJECTED if refused else Answer.UNCLEAR, refused, words)
     _track(git, remote, updates)
     return Pushed(Answer.APPLIED, (), words)
 
