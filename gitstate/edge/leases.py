@@ -249,6 +249,8 @@ class Leases:
             tracking.forget(self._git, broken)
             remote.fetch_leases(self._git, self._there)
             return self._found(mendings - 1)
+        for lacking in broken:
+            raise tracking.unreadable(*lacking)
         return found
 
     def _load(self, ref: str, data: bytes) -> Lease:
