@@ -23,11 +23,13 @@ from typing import Any, NamedTuple, Optional
 
 from blake3 import blake3
 
+from gitstate.core.values import duration
+
 FORMAT = 1
 BUCKETS = 256
 DEFAULT = 600  # seconds that a lease lasts where nothing is known about how long works take
 SHORTEST, LONGEST = 120, 7200  # bounds of what is chosen by receipts
-MOST = 86_400  # what anybody may ask for: an abandoned lease must end some day
+LEAST, MOST = 10, 86_400  # what anybody may ask for: an abandoned lease must end some day
 RENEWALS = 3  # a lease is renewed when this part of it has passed
 _SLOW = 4  # times the slow works' seconds is how long a lease lasts by default
 _RANK = 0.9  # a work is slow that takes longer than this part of them
@@ -140,6 +142,14 @@ def shard(text: str) -> tuple[int, int]:
     return number, count
 
 
+def length(value: object) -> int:
+    """Whole seconds of a `lease` as configured. ValueError says what is wrong."""
+    seconds = duration(value)
+    if not LEAST <= seconds <= MOST:
+        raise ValueError("A lease lasts between 10s and 1d")
+    return math.ceil(seconds)
+
+
 def default_length(seconds: Iterable[float]) -> int:
     """How long a lease lasts, in whole seconds, where nobody said so: a multiple of what the slow works took."""
     known = sorted(value for value in seconds if math.isfinite(value) and value >= 0)
@@ -175,11 +185,16 @@ def standing(seen: Optional[Seen], me: str) -> Standing:
     return Standing.OVER if seen.is_over else Standing.OTHERS
 
 
+def due_at(seen: Seen) -> float:
+    """When one's own lease is to be renewed."""
+    return seen.since + seen.lease.length / RENEWALS
+
+
 def decide(seen: Optional[Seen], me: str, held: bool, now: float) -> Step:
     """What `me` does about a bucket at its own time `now`. `held`: it believes that the bucket is its own."""
     what = standing(seen, me)
     if what is Standing.MINE and seen is not None:
-        return Step.RENEW if now - seen.since >= seen.lease.length / RENEWALS else Step.WAIT
+        return Step.RENEW if now >= due_at(seen) else Step.WAIT
     if held:
         return Step.LOST
     return Step.WAIT if what is Standing.OTHERS else Step.TAKE

@@ -60,7 +60,7 @@ class Leases:
         """`plan`: the path of the configuration; `length`: of new leases, in seconds; `elapsed`: a clock that never
         jumps, in seconds; `me`: a random name for this process."""
         self._git, self._objects, self._there = git, objects, there
-        self._plan, self._length, self._elapsed = lease.plan_of(plan), length, elapsed
+        self._plan, self.length, self._elapsed = lease.plan_of(plan), length, elapsed
         self.me = me or secrets.token_hex(8)
         self.seen: dict[str, Seen] = {}
         self._refs: dict[str, str] = {}  # bucket -> the remote's ref that holds what is seen
@@ -153,6 +153,18 @@ class Leases:
             self._change({b: self._written(b, self._held.get(b, self.seen[b].lease.works)) for b in due})
             return self.lost
 
+    def until_due(self, longest: float) -> float:
+        """Seconds until a lease is to be renewed, `longest` at most."""
+        with self._lock:
+            now = self._elapsed()
+            return max(0.0, min([longest, *(lease.due_at(seen) - now for seen in self.mine.values())]))
+
+    def is_doubtful(self, claim: Claim) -> bool:
+        """Whether a work may be another's by now: then `look` before it is paid for."""
+        with self._lock:
+            seen = self.mine.get(lease.bucket_of(claim.slug))
+            return seen is None or lease.is_doubtful(seen, self._elapsed())
+
     def release(self) -> None:
         """Give everything back that nothing was done for. Raises ComeBackLater; then it ends by itself."""
         with self._lock:
@@ -177,7 +189,7 @@ class Leases:
             if self.lost:
                 raise LeaseLost(self._there.name, self.lost)
             begun, claims = self._elapsed(), tuple(left)
-            changes = lease.fence(self.seen, self.me, claims, _nonce, self._length)
+            changes = lease.fence(self.seen, self.me, claims, _nonce, self.length)
             swaps = self._swaps(changes)
             pushed = remote.push(self._git, self._there, updates, fence=list(swaps.values()))
             if pushed.answer is Answer.APPLIED:
@@ -188,7 +200,7 @@ class Leases:
             return pushed
 
     def _written(self, bucket: str, works: Iterable[Claim]) -> Lease:
-        return lease.written(self.seen.get(bucket), self.me, _nonce(), self._length, works)
+        return lease.written(self.seen.get(bucket), self.me, _nonce(), self.length, works)
 
     def _change(self, changes: Mapping[str, Optional[Lease]]) -> Swapped:
         """Write buckets' leases, or (None) remove them; unless all went well, what the remote has is read anew."""

@@ -122,6 +122,17 @@ def test_a_lease_lasts_some_times_as_long_as_the_slow_works_take(seconds: list[f
     assert lease.default_length(seconds) == length
 
 
+@pytest.mark.parametrize(("value", "seconds"), [("10m", 600), ("10s", 10), (90.2, 91), ("1d", 86_400)])
+def test_how_long_a_lease_lasts_may_be_said(value: object, seconds: int) -> None:
+    assert lease.length(value) == seconds
+
+
+@pytest.mark.parametrize("value", ["9s", "2d", "soon", None])
+def test_what_is_said_must_be_a_duration_that_a_lease_can_have(value: object) -> None:
+    with pytest.raises(ValueError, match=r"A lease lasts between 10s and 1d|A duration is written like"):
+        lease.length(value)
+
+
 def test_time_counts_from_the_first_answer_to_the_last_question() -> None:
     first = lease.observe({}, {"3a": ("x", ONE)}, 10.0, 20.0)
     assert first == {"3a": Seen("x", ONE, 20.0, 20.0)}

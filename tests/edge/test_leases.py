@@ -17,6 +17,7 @@ from gitstate.core.lease import Claim, Standing
 from gitstate.edge import remote
 from gitstate.edge.leases import LeaseLost, Leases
 from gitstate.edge.remote import Answer, Remote, Swap
+from gitstate.edge.renewing import Renewing
 from gitstate.edge.repo import LEASE_HEADS, LEASES, LOG, RECEIPTS, TRACKED_LEASES
 from gitstate.errors import ComeBackLater, CorruptState
 from tests.support.clones import ENVIRONMENT, MAIN, Bare, Clone
@@ -129,6 +130,37 @@ def test_a_lease_is_renewed_when_a_third_of_it_has_passed(bare: Bare) -> None:
     assert set(refs(bare)) == set(before)
     assert refs(bare) != before
     assert [seen.lease.generation for seen in one.mine.values()] == [1]
+
+
+def test_a_lease_is_doubtful_once_others_may_have_found_it_over(bare: Bare) -> None:
+    time = Time()
+    one = of(bare.clone("one"), time)
+    assert one.is_doubtful(A)
+    one.claim(by_bucket(A))
+    assert not one.is_doubtful(A)
+    assert one.until_due(9999.0) == 200
+    time.now += 600
+    assert one.is_doubtful(A)
+    assert one.until_due(9999.0) == 0
+
+
+def test_leases_are_renewed_in_the_background_also_after_the_remote_was_away(bare: Bare) -> None:
+    one = Worker(bare.clone("one"), SLUGS, length=1).leases
+    one.claim(by_bucket(A))
+    first = refs(bare)
+    with Renewing(one) as renewing:
+        while refs(bare) == first:
+            assert not renewing.failed
+        bare.path.rename(bare.path.with_name("away"))
+        while not renewing.failed:
+            pass
+        bare.path.with_name("away").rename(bare.path)
+        second = refs(bare)
+        while refs(bare) == second:
+            pass
+    last = refs(bare)
+    assert set(last) == set(first)
+    assert {seen.oid for seen in one.mine.values()} == set(last.values())
 
 
 def test_a_lease_that_is_renewed_lives_and_one_that_is_not_is_taken_over(bare: Bare) -> None:
