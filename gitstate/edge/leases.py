@@ -6,6 +6,7 @@ commits, and hosts that refuse other refs get branches). What a lease means is i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import threading
@@ -14,11 +15,12 @@ from typing import Optional
 
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
-from gitstate.edge import remote, tracking
+from gitstate.core.receipt import Unreadable, decode_receipt
+from gitstate.edge import notes, remote, tracking, worktree
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.remote import Answer, Pushed, Remote, Swap, Swapped
-from gitstate.edge.repo import LEASE_HEADS, LEASES, TRACKED_LEASES
+from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState
 
@@ -30,13 +32,16 @@ _HEAD = b"tree %s\nauthor gitstate <gitstate> 0 +0000\ncommitter gitstate <gitst
 
 
 class LeaseLost(ComeBackLater):
-    """Another machine has taken over works whose results this one was about to publish. `buckets`: theirs."""
+    """The results of works were about to be published whose `buckets` this process does not hold, or not any more.
+
+    Fetch, and claim those that are still wanted: then they may be published.
+    """
 
     def __init__(self, name: str, buckets: Iterable[str]) -> None:
         self.buckets = frozenset(buckets)
         super().__init__(
-            f"This machine was away for so long that another has taken over works of its own on {name}.",
-            "What is finished here is safe. Run `gitstate run` again: it publishes what is still wanted.",
+            f"Works that are finished here are leased to another machine by now, so {name} was not told of them.",
+            "They are safe here. Run `gitstate run` again: it publishes those that are still wanted.",
         )
 
 
@@ -79,11 +84,11 @@ class Leases:
 
     @property
     def lost(self) -> frozenset[str]:
-        """The buckets that it held and has not given back, and that are not its own any more."""
-        return frozenset(self._held) - frozenset(self.mine)
+        """The buckets that it claimed and does not hold any more, until it claims them again or `drop`s them."""
+        return frozenset(self._held).difference(self.mine)
 
     def drop(self, buckets: Iterable[str]) -> None:
-        """What was lost is settled: nothing of it will be published, or it is published already."""
+        """Nothing more is to be done for what was lost."""
         for bucket in buckets:
             self._held.pop(bucket, None)
 
@@ -179,22 +184,23 @@ class Leases:
         with self._lock:
             self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due)))
 
-    def push(self, updates: Mapping[str, str], left: Iterable[Claim]) -> Pushed:
+    def push(self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim]) -> Pushed:
         """`remote.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
 
-        Raises LeaseLost, and sends nothing, while something is `lost` that may be among the updates; ComeBackLater if
-        the remote cannot be reached.
+        `slugs`: of the works that the updates publish (`unpublished`). Raises LeaseLost, and sends nothing, where one
+        of them is not held; ComeBackLater if the remote cannot be reached.
         """
         with self._lock:
-            if self.lost:
-                raise LeaseLost(self._there.name, self.lost)
+            lacking = {lease.bucket_of(slug) for slug in slugs}.difference(self.mine)
+            if lacking:
+                raise LeaseLost(self._there.name, lacking)
             begun, claims = self._elapsed(), tuple(left)
             changes = lease.fence(self.seen, self.me, claims, _nonce, self.length)
             swaps = self._swaps(changes)
             pushed = remote.push(self._git, self._there, updates, fence=list(swaps.values()))
             if pushed.answer is Answer.APPLIED:
                 self._took(changes, swaps, begun)
-                self._held = {b: one.works for b, one in changes.items() if one is not None}
+                self._held.update({b: one.works for b, one in changes.items() if one is not None})
             else:
                 self.look()
             return pushed
@@ -278,6 +284,27 @@ class Leases:
         home = "heads" if ref.startswith(LEASE_HEADS + "/") else "own"
         rest = ref[len(_HOME[home]) + 1 :]
         return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
+
+
+def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> set[str]:
+    """The slugs of the works, of any plan, of which a push of `branch` (full ref) would publish outputs, once what was
+    fetched is merged.
+
+    A receipt alone publishes nothing: so goes what was paid for twice. What a person accepted is theirs to publish,
+    whoever works on it.
+    """
+    ours, theirs = objects.resolve(RECEIPTS), objects.resolve(there.tracked(RECEIPTS))
+    if ours is None or ours == theirs:
+        return set()
+    before = objects.resolve(there.tracked_branch) or objects.write("tree", b"")
+    blobs = {change.new for change in worktree.changes(git, before, branch)}
+    slugs = set()
+    for line in notes.gained(git, objects, theirs, ours):
+        with contextlib.suppress(Unreadable):  # it counts as no receipt anywhere
+            receipt = decode_receipt(line)
+            if receipt is not None and receipt.kind == "done" and blobs & {oid for _, oid in receipt.outputs}:
+                slugs.add(receipt.slug)
+    return slugs
 
 
 def _nonce() -> str:

@@ -6,6 +6,7 @@ that no live other holds.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -15,7 +16,7 @@ from gitstate.core import lease
 from gitstate.core.lease import Claim
 from gitstate.edge import remote
 from gitstate.edge.clock import Clock
-from gitstate.edge.leases import Leases
+from gitstate.edge.leases import LeaseLost, Leases
 from tests.support.clones import MAIN, Clone
 
 
@@ -50,6 +51,12 @@ class Worker:
             claim for bucket in won if bucket in self.leases.mine for claim in choice[bucket] if claim in due
         ]
 
+    def may(self, claim: Claim) -> bool:
+        """Whether a work is still this worker's to pay for."""
+        if self.leases.is_doubtful(claim):
+            self.leases.look()
+        return claim in self.due() and lease.bucket_of(claim.slug) in self.leases.mine
+
     def record(self, claim: Claim) -> None:
         """Make a work's output, here."""
         self.begun.add(claim.slug)
@@ -57,7 +64,12 @@ class Worker:
 
     def publish(self, left: list[Claim]) -> None:
         """Push what is finished here, and keep the leases of what is `left`."""
-        self.clone.sync(send=lambda updates: self.leases.push(updates, left))
+        self.clone.sync(send=lambda updates: self.leases.push(updates, self.finished(), left))
+
+    def finished(self) -> list[str]:
+        """The slugs of what is made here and not on the remote."""
+        made = self.clone.git("ls-tree", "-r", "--name-only", "HEAD").split("\n")
+        return [claim.slug for claim in self.due() if f"out/{claim.slug}.md" in made]
 
 
 def main(path: str, ledger: str, length: str, *slugs: str) -> None:
@@ -68,10 +80,12 @@ def main(path: str, ledger: str, length: str, *slugs: str) -> None:
     while True:
         works = worker.take(3)
         for number, claim in enumerate(works):
-            with open(ledger, "a", encoding="utf-8") as file:
-                file.write(f"{claim.slug} {worker.leases.me}\n")
-            worker.record(claim)
-            worker.publish(works[number + 1 :])
+            if worker.may(claim):
+                with open(ledger, "a", encoding="utf-8") as file:
+                    file.write(f"{claim.slug} {worker.leases.me}\n")
+                worker.record(claim)
+            with contextlib.suppress(LeaseLost):
+                worker.publish([claim for claim in works[number + 1 :] if worker.may(claim)])
         if not works:
             worker.leases.release()
             if not worker.due():
