@@ -27,7 +27,7 @@ from tests.support.httpgit import serve
 from tests.support.leaseworker import Worker
 
 PLAN = lease.plan_of("gitstate.yaml")
-SLUGS = [f"topic-{number}" for number in range(12)]
+SLUGS = [f"topic-{number}" for number in range(8)]
 A, B, C = (Claim(slug, "s", "h") for slug in SLUGS[:3])
 ROOT = Path(__file__).parents[2]
 
