@@ -136,6 +136,9 @@ def run(
     limit: Annotated[
         Optional[int], typer.Option("--limit", min=1, help="Stop after this many works.")
     ] = None,
+    shard: Annotated[
+        str, typer.Option("--shard", help="Do this part of the plan only: 2/4 is the second of four.")
+    ] = "",
     budget: Annotated[
         str, typer.Option("--budget", help="Stop before the next work would pass it: 5usd, 200000tokens.")
     ] = "",
@@ -167,6 +170,7 @@ def run(
         redo=redo,
         retry_failed=retry_failed,
         limit=limit,
+        shard=shard,
         budget=budget,
         breaker=breaker,
         wait=wait,

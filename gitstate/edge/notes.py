@@ -160,6 +160,21 @@ def union(git: Git, objects: Objects, ours: Optional[str], theirs: Optional[str]
         return merged  # files that are no notes, in each other's way: like git, keep our own
 
 
+def gained(git: Git, objects: Objects, old: Optional[str], new: str) -> set[bytes]:
+    """The lines that a notes commit or tree has and an older one does not. CorruptState if a note is not here."""
+    right, left = _tree(objects, new), _tree(objects, old)
+    assert right is not None
+    if left is None:
+        return {line for _, blob in pairs(git, right) for line in lines(_note(objects, blob))}
+    found: set[bytes] = set()
+    for status, path, _, blob in _differences(git, left, right):
+        if status != b"D" and _NOTE.fullmatch(path):
+            spots, _ = _look(objects, left, path.replace(b"/", b"").decode())
+            known = {line for spot in spots for line in lines(_note(objects, spot.blob))}
+            found.update(line for line in lines(_note(objects, blob)) if line not in known)
+    return found
+
+
 def _ours(
     objects: Objects, tree: str, annotated: Iterable[str]
 ) -> tuple[dict[str, list[bytes]], dict[str, str]]:

@@ -21,7 +21,16 @@ from typing import NamedTuple
 
 from gitstate.edge import gitconfig, tracking
 from gitstate.edge.git import DURABLE, Done, Git, failed
-from gitstate.edge.repo import LOG, PAUSES, RECEIPTS, TRACKED_PAUSES, TRACKING
+from gitstate.edge.repo import (
+    LEASE_HEADS,
+    LEASES,
+    LOG,
+    PAUSES,
+    RECEIPTS,
+    TRACKED_LEASES,
+    TRACKED_PAUSES,
+    TRACKING,
+)
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
@@ -93,6 +102,28 @@ class Pushed(NamedTuple):
 
     answer: Answer
     refused: tuple[str, ...] = ()  # the remote's refs that it turned away
+    words: str = ""  # what git and the remote said; for people only
+
+
+class Swap(NamedTuple):
+    """A change of one ref by compare-and-swap: from `old` (None: it must not exist) to `new` (None: delete it)."""
+
+    ref: str
+    new: str | None
+    old: str | None
+
+    @property
+    def arguments(self) -> tuple[str, str]:
+        """What `git push` needs for it: what is expected, and what to push."""
+        return f"--force-with-lease={self.ref}:{self.old or ''}", f"{self.new or ''}:{self.ref}"
+
+
+class Swapped(NamedTuple):
+    """What became of some swaps: the refs that hold what they should, and those that are still as they were."""
+
+    taken: frozenset[str]
+    refused: frozenset[str] = frozenset()  # the remote, or git for it, turned the change away
+    unclear: frozenset[str] = frozenset()  # no word of it
     words: str = ""  # what git and the remote said; for people only
 
 
@@ -179,7 +210,7 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
     CorruptState where what it sends is not whole.
     """
     names = {ref: remote.tracked(ref) for ref in (remote.branch, RECEIPTS, LOG) if ref}
-    specs = [_notes_refspec(remote), _pauses_refspec(remote)]
+    specs = [_notes_refspec(remote), _pauses_refspec(remote), *_lease_refspecs(remote)]
     with_branch = bool(remote.branch)
     if with_branch:
         specs.append(f"+{remote.branch}:{remote.tracked_branch}")
@@ -214,11 +245,24 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
 
 def fetch_pauses(git: Git, remote: Remote) -> None:
     """Bring the pauses alone. Raises ComeBackLater if the remote cannot be reached."""
-    spec = _pauses_refspec(remote)
-    done = git.run(*_FETCH, "--prune", "--", remote.name, spec, env=_quiet(), check=False, interruptible=True)
-    if done.code:
+    _fetch_alone(git, remote, [_pauses_refspec(remote)])
+
+
+def fetch_leases(git: Git, remote: Remote) -> None:
+    """Bring the leases alone. Raises ComeBackLater if the remote cannot be reached."""
+    _fetch_alone(git, remote, _lease_refspecs(remote))
+
+
+def _fetch_alone(git: Git, remote: Remote, specs: Sequence[str]) -> None:
+    for attempt in range(_FETCH_TRIES):
+        done = git.run(
+            *_FETCH, "--prune", "--", remote.name, *specs, env=_quiet(), check=False, interruptible=True
+        )
+        if not done.code:
+            return
         _ask(git, remote, (RECEIPTS,))
-        raise failed(("fetch", remote.name), done)
+        pause(attempt)  # what was listed may be gone when it is asked for
+    raise failed(("fetch", remote.name), done)
 
 
 def refs(git: Git, remote: Remote) -> dict[str, str]:
@@ -239,57 +283,76 @@ def _ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
     return {ref: oid for oid, ref in pairs if ref in wanted}
 
 
-def push(git: Git, remote: Remote, updates: Mapping[str, str], *, atomic: bool = True) -> Pushed:
+def push(
+    git: Git, remote: Remote, updates: Mapping[str, str], *, atomic: bool = True, fence: Sequence[Swap] = ()
+) -> Pushed:
     """Update the remote's refs (ref → object id, in that order), none of them by force.
 
     All or none, unless `atomic` is off: then the notes go first and the branch after them, because a receipt
-    without its file is legal to find and a file that nothing vouches for is not.
+    without its file is legal to find and a file that nothing vouches for is not. With a `fence` (changes of the
+    leases under which this is published; each must change its ref) it is all or none in any case.
     The user's pre-push hook runs. After no answer the remote is read again and decides.
     Raises ComeBackLater if it then cannot be reached.
     """
+    atomic = atomic or bool(fence)
     if not atomic and remote.branch in updates and len(updates) > 1:
         rest = {ref: oid for ref, oid in updates.items() if ref != remote.branch}
         first = push(git, remote, rest, atomic=False)
         if first.answer is not Answer.APPLIED:
             return first
         updates = {remote.branch: updates[remote.branch]}
-    done, hook_refused = _push(git, remote, updates, atomic)
+    done, hook_refused = _push(git, remote, updates, atomic, fence)
     refused = tuple(ref for ref, flag in _flags(done.out).items() if flag == "!")
     words = "\n".join(filter(None, (_refusals(done.out), done.err.strip())))
-    if done.code and refused:
+    if done.code and refused and not fence:
         return Pushed(Answer.REJECTED, refused, words)
     if done.code and hook_refused:
         return Pushed(Answer.HOOK, (), words)
     if done.code:
-        there = refs(git, remote)
-        if any(there.get(ref) != oid for ref, oid in updates.items()):
-            return Pushed(Answer.UNCLEAR, (), words)
+        # (a lease that is given back twice, as where a line repeats what it was sent, is gone the second time)
+        wanted = {**updates, **{swap.ref: swap.new for swap in fence}}
+        there = _ask(git, remote, [*wanted])
+        if any(there.get(ref) != oid for ref, oid in wanted.items()):
+            return Pushed(Answer.REJECTED if refused else Answer.UNCLEAR, refused, words)
     _track(git, remote, updates)
     return Pushed(Answer.APPLIED, (), words)
 
 
 def swap(git: Git, remote: Remote, ref: str, new: str | None, old: str | None) -> bool:
-    """Move one ref of the remote from `old` (None: it must not exist) to `new` (None: delete it), by compare-and-swap.
+    """Move one ref of the remote, as `swap_all` does. False: it holds something else by now.
 
-    False: it holds something else by now. After an unclear answer the remote is read again and decides.
-    Raises ComeBackLater if it cannot be reached, or does not take such refs.
+    Raises ComeBackLater if the remote cannot be reached, or does not take such refs.
     """
+    found = swap_all(git, remote, [Swap(ref, new, old)])
+    if found.refused or found.unclear:
+        raise ComeBackLater(
+            f"{remote.name} does not take {ref}: {found.words}", "Other machines do not see it."
+        )
+    return bool(found.taken)
+
+
+def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
+    """Change refs of the remote in one push, each by itself.
+
+    Not all or none: a ref that others have changed meanwhile is no reason to leave the rest as it is. Unless all
+    went well the remote is read again and decides. Raises ComeBackLater if it then cannot be reached.
+    """
+    if not swaps:
+        return Swapped(frozenset())
+    expected, specs = zip(*(swap.arguments for swap in swaps))
     done = git.run(
-        *("push", "--porcelain", "--no-verify", "--no-follow-tags", f"--force-with-lease={ref}:{old or ''}"),
-        *("--", remote.name, f"{new or ''}:{ref}"),
+        *("push", "--porcelain", "--no-verify", "--no-follow-tags", *expected, "--", remote.name, *specs),
         env=_quiet(),
         check=False,
         interruptible=True,
     )
     if not done.code:
-        return True
-    there = _ask(git, remote, (ref,)).get(ref)
-    if there == new:
-        return True
-    if there != old:
-        return False
-    words = _refusals(done.out) or _first_line(done)
-    raise ComeBackLater(f"{remote.name} does not take {ref}: {words}", "Other machines do not see it.")
+        return Swapped(frozenset(swap.ref for swap in swaps))
+    there, flags = _ask(git, remote, [swap.ref for swap in swaps]), _flags(done.out)
+    still = {swap.ref for swap in swaps if there.get(swap.ref) == swap.old != swap.new}
+    refused = frozenset(ref for ref in still if flags.get(ref) == "!")
+    taken = frozenset(swap.ref for swap in swaps if there.get(swap.ref) == swap.new)
+    return Swapped(taken, refused, frozenset(still - refused), _refusals(done.out) or _first_line(done))
 
 
 def missing(git: Git, oids: Iterable[str]) -> list[str]:
@@ -341,6 +404,11 @@ def _pauses_refspec(remote: Remote) -> str:
     return f"+{PAUSES}/*:{TRACKED_PAUSES}/{remote.label}/*"
 
 
+def _lease_refspecs(remote: Remote) -> list[str]:
+    folder = f"{TRACKED_LEASES}/{remote.label}"
+    return [f"+{LEASES}/*:{folder}/own/*", f"+{LEASE_HEADS}/*:{folder}/heads/*"]
+
+
 def _forget(git: Git, lost: Sequence[Broken], say: Callable[[str], None]) -> None:
     tracking.clear_locks(git, [ref for ref, _ in lost])
     if gone := tracking.forget(git, lost):
@@ -371,7 +439,9 @@ def _last(known: Settings, key: str) -> str:
     return known[key][-1] if known.get(key) else ""
 
 
-def _push(git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool) -> tuple[Done, bool]:
+def _push(
+    git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool, fence: Sequence[Swap]
+) -> tuple[Done, bool]:
     """Run one `git push`; its end, and whether the pre-push hook refused it, which only git's trace tells."""
     with tempfile.TemporaryDirectory(prefix="gitstate-") as folder:
         trace = os.path.join(folder, "trace")
@@ -381,10 +451,12 @@ def _push(git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool) ->
                 "--porcelain",
                 "--no-follow-tags",
                 *(("--atomic",) if atomic else ()),
+                *(swap.arguments[0] for swap in fence),
                 "--",
                 remote.name,
             ),
             *(f"{oid}:{ref}" for ref, oid in updates.items()),
+            *(swap.arguments[1] for swap in fence),
             env={**_quiet(), "GIT_TRACE2_EVENT": trace},
             check=False,
             interruptible=True,

@@ -14,6 +14,11 @@ TRACKING = "refs/gitstate-remote"  # refs/gitstate-remote/REMOTE/notes and …/n
 KEEP = "refs/gitstate/keep"
 PAUSES = "refs/gitstate/pause"  # …/ACCOUNT, on the remote and, until it is there, here
 TRACKED_PAUSES = "refs/gitstate-pause"  # …/REMOTE/ACCOUNT: what the remote had when last asked
+LEASES = "refs/gitstate/lease"  # …/PLAN/BUCKET, on the remote only
+LEASE_HEADS = "refs/heads/gitstate/lease"  # the same, on a host that takes nothing but branches and tags
+TRACKED_LEASES = (
+    "refs/gitstate-lease"  # …/REMOTE/own or heads/PLAN/BUCKET: what the remote had when last asked
+)
 
 
 class Repository(NamedTuple):

@@ -56,11 +56,13 @@ def sync(
     offline: bool = False,
     choose: Choose = theirs_stays,
     say: Callable[[str], None] = lambda _: None,
+    send: Callable[[Mapping[str, str]], Pushed] | None = None,
 ) -> Outcome:
     """Bring `branch` (full ref; None: notes only) and notes of this clone and its remote together.
 
     Without a remote it does nothing. `offline` merges what was fetched before and touches no network.
-    `say` is told, in a sentence, of what had to be mended on the way.
+    `say` is told, in a sentence, of what had to be mended on the way. `send` pushes the updates in place of
+    `remote.push`: `Leases.push` with what fences them.
     Raises ComeBackLater if the remote is away or too busy (all results are safe here), NeedsHuman where a
     person must decide; notes that came are then merged already.
     """
@@ -84,7 +86,7 @@ def sync(
         if not push or not updates:
             return outcome
         users, went = _weigh(git, objects, there, fetched, updates)
-        pushed = remote.push(git, there, updates, atomic=atomic)
+        pushed = send(updates) if send else remote.push(git, there, updates, atomic=atomic)
         outcome = outcome._replace(pushes=outcome.pushes + 1)
         if pushed.answer is Answer.APPLIED:
             made = there.branch in updates and fetched.branch is None

@@ -15,6 +15,7 @@ from gitstate.edge.remote import Answer, Fetched, Remote
 from gitstate.edge.repo import LOG, RECEIPTS
 from gitstate.errors import ComeBackLater, GitFailed, UsageError
 from tests.support.clones import ENVIRONMENT, MAIN, Bare, Clone
+from tests.support.cuts import cut_the_answer
 from tests.support.httpgit import serve
 
 ORIGIN = Remote("origin", MAIN)
@@ -481,30 +482,6 @@ def test_in_parts_the_branch_is_not_sent_when_the_notes_were_rejected(bare: Bare
     assert pushed.answer is Answer.REJECTED
     assert pushed.refused == (RECEIPTS,)
     assert bare.ref(MAIN) == old
-
-
-CUT = """#!{python}
-# Forward what git-receive-pack says until its list of refs has ended, then drop the answer.
-import subprocess, sys
-server = subprocess.Popen(["git-receive-pack", *sys.argv[1:]], stdout=subprocess.PIPE)
-while True:
-    size = server.stdout.read(4)
-    sys.stdout.buffer.write(size + (server.stdout.read(int(size, 16) - 4) if size != b"0000" else b""))
-    if size == b"0000":
-        break
-sys.stdout.buffer.flush()
-server.stdout.read()
-server.wait()
-sys.exit(1)
-"""
-
-
-def cut_the_answer(clone: Clone, folder: Path) -> None:
-    """From now on the remote applies what is pushed, and its answer is lost."""
-    script = folder / "cut"
-    script.write_text(CUT.format(python=sys.executable))
-    script.chmod(0o755)
-    clone.git("config", "remote.origin.receivepack", str(script))
 
 
 def test_a_push_whose_answer_was_lost_is_settled_by_reading_the_remote(

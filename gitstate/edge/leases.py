@@ -1,0 +1,311 @@
+"""Leases on the shared remote: claimed, renewed, taken over and given back, each by compare-and-swap.
+
+A ref for each held bucket, whose commit on an empty tree has the lease as its message (a branch takes nothing but
+commits, and hosts that refuse other refs get branches). What a lease means is in `core.lease`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Optional
+
+from gitstate.core import lease
+from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
+from gitstate.core.receipt import Unreadable, decode_receipt
+from gitstate.edge import notes, remote, tracking, worktree
+from gitstate.edge.git import Git
+from gitstate.edge.objects import Objects
+from gitstate.edge.remote import Answer, Pushed, Remote, Swap, Swapped
+from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
+from gitstate.edge.tracking import Broken
+from gitstate.errors import ComeBackLater, CorruptState
+
+_REFUSALS = 3  # in a row, with nothing moved on the remote, that are no race any more
+_TRIES = 2 * _REFUSALS  # of claiming: refs of both kinds
+_MENDINGS = 2
+_HOME = {"own": LEASES, "heads": LEASE_HEADS}
+_HEAD = b"tree %s\nauthor gitstate <gitstate> 0 +0000\ncommitter gitstate <gitstate> 0 +0000\n\n"
+
+
+class LeaseLost(ComeBackLater):
+    """The results of works were about to be published whose `buckets` this process does not hold, or not any more.
+
+    Fetch, and claim those that are still wanted: then they may be published.
+    """
+
+    def __init__(self, name: str, buckets: Iterable[str]) -> None:
+        self.buckets = frozenset(buckets)
+        super().__init__(
+            f"Works that are finished here are leased to another machine by now, so {name} was not told of them.",
+            "They are safe here. Run `gitstate run` again: it publishes those that are still wanted.",
+        )
+
+
+class Leases:
+    """One process's view of the leases of one plan, and those that it holds. Safe to use from several threads.
+
+    Right after `claim` fetch what the remote has, `read`, and pay only for what is then still due in `mine`: a bucket
+    that was seen free may have been taken, worked off and given back since.
+    """
+
+    def __init__(
+        self,
+        git: Git,
+        objects: Objects,
+        there: Remote,
+        plan: str,
+        length: int,
+        elapsed: Callable[[], float],
+        me: Optional[str] = None,
+    ) -> None:
+        """`plan`: the path of the configuration; `length`: of new leases, in seconds; `elapsed`: a clock that never
+        jumps, in seconds; `me`: a random name for this process."""
+        self._git, self._objects, self._there = git, objects, there
+        self._plan, self.length, self._elapsed = lease.plan_of(plan), length, elapsed
+        self.me = me or secrets.token_hex(8)
+        self.seen: dict[str, Seen] = {}
+        self._refs: dict[str, str] = {}  # bucket -> the remote's ref that holds what is seen
+        self._held: dict[str, tuple[Claim, ...]] = {}  # bucket -> the works that it was taken for
+        self._home = LEASES
+        self._lock = threading.RLock()
+
+    @property
+    def mine(self) -> dict[str, Seen]:
+        """The buckets that this process holds, as far as it knows."""
+        return {
+            bucket: seen
+            for bucket, seen in self.seen.items()
+            if lease.standing(seen, self.me) is Standing.MINE
+        }
+
+    @property
+    def lost(self) -> frozenset[str]:
+        """The buckets that it claimed and does not hold any more, until it claims them again or `drop`s them."""
+        return frozenset(self._held).difference(self.mine)
+
+    def drop(self, buckets: Iterable[str]) -> None:
+        """Nothing more is to be done for what was lost."""
+        for bucket in buckets:
+            self._held.pop(bucket, None)
+
+    def look(self) -> None:
+        """Fetch the leases and read them. Raises ComeBackLater if the remote cannot be reached, CorruptState for a
+        lease that cannot be read."""
+        with self._lock:
+            asked = self._elapsed()
+            remote.fetch_leases(self._git, self._there)
+            self.read(asked)
+
+    def read(self, asked: float) -> None:
+        """Take in the leases that a fetch has brought which began at `asked`.
+
+        Of one bucket with a lease in either namespace, which nobody can prevent, this process gives its own back:
+        whoever wrote second sees both, so that never two hold it.
+        """
+        with self._lock:
+            answered = self._elapsed()
+            found = self._found(_MENDINGS)
+            self._refs, listed, doubled = {}, {}, []
+            for bucket, ref, oid, one in sorted(found, key=lambda entry: entry[3].holder == self.me):
+                if bucket not in listed:
+                    self._refs[bucket], listed[bucket] = ref, (oid, one)
+                elif one.holder == self.me:
+                    doubled.append(Swap(ref, None, oid))
+            self.seen = lease.observe(self.seen, listed, asked, answered)
+            remote.swap_all(self._git, self._there, doubled)
+
+    def claim(self, works: Mapping[str, Sequence[Claim]]) -> list[str]:
+        """Take the buckets of `works` (as `core.lease.choose` gives them) in one push; those that are now held.
+
+        Raises ComeBackLater if the remote cannot be reached, or does not take such refs.
+        """
+        with self._lock:
+            swapped, refusals = Swapped(frozenset()), 0
+            for attempt in range(_TRIES):
+                wanted = {
+                    bucket: self._written(bucket, claims)
+                    for bucket, claims in works.items()
+                    if lease.decide(self.seen.get(bucket), self.me, False, self._elapsed()) is Step.TAKE
+                }
+                swapped = self._change(wanted)
+                if not swapped.refused | swapped.unclear:
+                    break
+                refusals += bool(swapped.refused)
+                if refusals == _REFUSALS:
+                    self._home = LEASE_HEADS
+                remote.pause(attempt, longest=0.5)
+            won = [bucket for bucket in works if bucket in self.mine]
+            self._held.update({bucket: tuple(works[bucket]) for bucket in won})
+            if not won and swapped.refused | swapped.unclear:
+                raise ComeBackLater(
+                    f"{self._there.name} does not take leases: {swapped.words}",
+                    "Without them let one machine run at a time, or each its own part: gitstate run --shard 1/2",
+                )
+            return won
+
+    def renew(self) -> frozenset[str]:
+        """Renew the leases whose time has come, in one push; the buckets that are lost.
+
+        Raises ComeBackLater if the remote cannot be reached: they live on until others find them over.
+        """
+        with self._lock:
+            now = self._elapsed()
+            due = [b for b in self.mine if lease.decide(self.seen[b], self.me, True, now) is Step.RENEW]
+            self._change({b: self._written(b, self._held.get(b, self.seen[b].lease.works)) for b in due})
+            return self.lost
+
+    def until_due(self, longest: float) -> float:
+        """Seconds until a lease is to be renewed, `longest` at most."""
+        with self._lock:
+            now = self._elapsed()
+            return max(0.0, min([longest, *(lease.due_at(seen) - now for seen in self.mine.values())]))
+
+    def is_doubtful(self, claim: Claim) -> bool:
+        """Whether a work may be another's by now: then `look` before it is paid for."""
+        with self._lock:
+            seen = self.mine.get(lease.bucket_of(claim.slug))
+            return seen is None or lease.is_doubtful(seen, self._elapsed())
+
+    def release(self) -> None:
+        """Give everything back that nothing was done for. Raises ComeBackLater; then it ends by itself."""
+        with self._lock:
+            self._change(dict.fromkeys(self.mine))
+            self._held.clear()
+
+    def collect(self, due: Iterable[Claim]) -> None:
+        """Remove what others left behind and nobody will take over: nothing that is `due` belongs there.
+
+        Raises ComeBackLater if the remote cannot be reached.
+        """
+        with self._lock:
+            self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due)))
+
+    def push(self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim]) -> Pushed:
+        """`remote.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
+
+        `slugs`: of the works that the updates publish (`unpublished`). Raises LeaseLost, and sends nothing, where one
+        of them is not held; ComeBackLater if the remote cannot be reached.
+        """
+        with self._lock:
+            lacking = {lease.bucket_of(slug) for slug in slugs}.difference(self.mine)
+            if lacking:
+                raise LeaseLost(self._there.name, lacking)
+            begun, claims = self._elapsed(), tuple(left)
+            changes = lease.fence(self.seen, self.me, claims, _nonce, self.length)
+            swaps = self._swaps(changes)
+            pushed = remote.push(self._git, self._there, updates, fence=list(swaps.values()))
+            if pushed.answer is Answer.APPLIED:
+                self._took(changes, swaps, begun)
+                self._held.update({b: one.works for b, one in changes.items() if one is not None})
+            else:
+                self.look()
+            return pushed
+
+    def _written(self, bucket: str, works: Iterable[Claim]) -> Lease:
+        return lease.written(self.seen.get(bucket), self.me, _nonce(), self.length, works)
+
+    def _change(self, changes: Mapping[str, Optional[Lease]]) -> Swapped:
+        """Write buckets' leases, or (None) remove them; unless all went well, what the remote has is read anew."""
+        begun, swaps = self._elapsed(), self._swaps(changes)
+        swapped = remote.swap_all(self._git, self._there, list(swaps.values()))
+        taken = {bucket: swap for bucket, swap in swaps.items() if swap.ref in swapped.taken}
+        self._took(changes, taken, begun)
+        if len(taken) < len(swaps):
+            self.look()
+        return swapped
+
+    def _swaps(self, changes: Mapping[str, Optional[Lease]]) -> dict[str, Swap]:
+        return {
+            bucket: Swap(
+                self._refs.get(bucket, f"{self._home}/{self._plan}/{bucket}"),
+                self._write(one) if one is not None else None,
+                self.seen[bucket].oid if bucket in self.seen else None,
+            )
+            for bucket, one in changes.items()
+        }
+
+    def _write(self, one: Lease) -> str:
+        tree = self._objects.write("tree", b"")
+        return self._objects.write("commit", _HEAD % tree.encode() + lease.encode(one))
+
+    def _took(self, changes: Mapping[str, Optional[Lease]], taken: Mapping[str, Swap], begun: float) -> None:
+        """Note what the remote took. A lease of one's own counts from before it was sent."""
+        lines = []
+        for bucket, swap in taken.items():
+            one, tracked = changes[bucket], self._tracked(swap.ref)
+            if one is not None and swap.new is not None:
+                self.seen[bucket], self._refs[bucket] = Seen(swap.new, one, begun, begun), swap.ref
+                lines.append(f"update {tracked} {swap.new}\n")
+            else:
+                del self.seen[bucket], self._refs[bucket]
+                self._held.pop(bucket, None)
+                lines.append(f"delete {tracked}\n")
+        if lines:
+            self._git.run("update-ref", "--stdin", stdin="".join(lines).encode(), check=False)
+
+    def _found(self, mendings: int) -> list[tuple[str, str, str, Lease]]:
+        """The fetched leases of this plan: bucket, the remote's ref, object, lease."""
+        folder = f"{TRACKED_LEASES}/{self._there.label}"
+        names = [f"{folder}/{home}/{self._plan}" for home in _HOME]
+        listed = self._git.run("for-each-ref", "--format=%(refname) %(objectname)", *names).out
+        found, broken = [], []
+        for line in os.fsdecode(listed).splitlines():
+            name, _, oid = line.rpartition(" ")
+            home, _, rest = name[len(folder) + 1 :].partition("/")
+            read = self._objects.read(oid)
+            if read is None:
+                broken.append(Broken(name, oid))
+            else:
+                ref = f"{_HOME[home]}/{rest}"
+                found.append((rest.rpartition("/")[2], ref, oid, self._load(ref, read[1])))
+        if broken and mendings:
+            # As after a power cut. They are a memory only: what the remote has comes with the next fetch.
+            tracking.forget(self._git, broken)
+            remote.fetch_leases(self._git, self._there)
+            return self._found(mendings - 1)
+        for lacking in broken:
+            raise tracking.unreadable(*lacking)
+        return found
+
+    def _load(self, ref: str, data: bytes) -> Lease:
+        try:
+            return lease.decode(data.partition(b"\n\n")[2])
+        except (ValueError, RecursionError) as error:
+            raise CorruptState(
+                f"{ref} on {self._there.name} does not hold a lease that this version knows ({error}).",
+                f"Remove it, which costs at most a call: git push {self._there.name} :{ref}",
+            ) from error
+
+    def _tracked(self, ref: str) -> str:
+        home = "heads" if ref.startswith(LEASE_HEADS + "/") else "own"
+        rest = ref[len(_HOME[home]) + 1 :]
+        return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
+
+
+def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> set[str]:
+    """The slugs of the works, of any plan, of which a push of `branch` (full ref) would publish outputs, once what was
+    fetched is merged.
+
+    A receipt alone publishes nothing: so goes what was paid for twice. What a person accepted is theirs to publish,
+    whoever works on it.
+    """
+    ours, theirs = objects.resolve(RECEIPTS), objects.resolve(there.tracked(RECEIPTS))
+    if ours is None or ours == theirs:
+        return set()
+    before = objects.resolve(there.tracked_branch) or objects.write("tree", b"")
+    blobs = {change.new for change in worktree.changes(git, before, branch)}
+    slugs = set()
+    for line in notes.gained(git, objects, theirs, ours):
+        with contextlib.suppress(Unreadable):  # it counts as no receipt anywhere
+            receipt = decode_receipt(line)
+            if receipt is not None and receipt.kind == "done" and blobs & {oid for _, oid in receipt.outputs}:
+                slugs.add(receipt.slug)
+    return slugs
+
+
+def _nonce() -> str:
+    return secrets.token_hex(8)
