@@ -32,6 +32,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
             "head": answer.head,
             "total": answer.summary.total,
             "counts": [{"group": group, "stage": stage, **row} for (group, stage), row in rows.items()],
+            "unknown": [{"slug": slug, "stage": stage} for slug, stage in answer.summary.unknown],
             "running": holder,
             "pauses": [one._asdict() for one in standing],
             "spend": {kind: sums._asdict() for kind, sums in spend.items()},
@@ -41,6 +42,8 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
         return 0
     for line in _screen(clone, answer, rows):
         show.tell(line)
+    if answer.summary.unknown:
+        show.tell(show.unknown_line(len(answer.summary.unknown)))
     for line in [*show.spend_lines(spend), *map(show.pause_line, standing)]:
         show.tell(line)
     if holder is not None:
