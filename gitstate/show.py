@@ -256,6 +256,14 @@ def run_summary(fields: Mapping[str, object]) -> str:
     return safe(f"{at}, {', '.join(parts) or 'nothing done'}, exit {code}{end}.")
 
 
+_OF_ACTS = {  # kinds of log lines that are of acts, and what they say of them
+    "intent": "to begin:",
+    "withdrawn": "never begun:",
+    "evidence": "asked about",
+    "resolved": "settled:",
+}
+
+
 def why_lines(work: Mapping[str, Any]) -> list[str]:
     """One work, explained."""
     name = work["id"] or f"{work['slug']}/{work['stage']}"
@@ -288,14 +296,7 @@ def why_lines(work: Mapping[str, Any]) -> list[str]:
         if isinstance(receipt.get("usd"), (int, float)):
             facts.append(money(receipt["usd"]))
         lines.append("  receipt    " + safe("  ".join(facts)))
-    for entry in work["log"]:
-        facts = [f"{entry['kind']:<9}", entry["at"], f"@{entry['work'][:12]}"]
-        facts += [
-            str(entry[key])
-            for key in ("category", "failure", "rule", "state", "until", "evidence", "by", "why")
-            if entry.get(key)
-        ]
-        lines.append("  log        " + safe("  ".join(facts)))
+    lines += [f"  log        {_entry(entry)}" for entry in work["log"]]
     spend = work["spend"]
     if spend["accepted"] or spend["rejected"] or spend["unknown"]:
         parts = [f"{number(spend['accepted'], 'attempt')} accepted", f"{spend['rejected']} failed"]
@@ -303,6 +304,17 @@ def why_lines(work: Mapping[str, Any]) -> list[str]:
             parts.append(f"{spend['unknown']} with an unknown outcome")
         lines.append(f"  spend      {duration(spend['seconds'])}, {money(spend['usd'])}: {', '.join(parts)}")
     return lines
+
+
+def _entry(entry: Mapping[str, Any]) -> str:
+    """One line of the log."""
+    facts = [f"{entry['kind']:<9}", entry["at"], f"@{entry['work'][:12]}"]
+    if entry["kind"] in _OF_ACTS:
+        attempts = entry.get("attempts", [entry["attempt"]])
+        facts.append(f"{_OF_ACTS[entry['kind']]} {', '.join(map(str, attempts))}")
+    words = ("category", "failure", "rule", "state", "until", "answer", "said", "evidence", "by", "why")
+    facts += [str(entry[key]) for key in words if entry.get(key)]
+    return safe("  ".join(facts))
 
 
 def done_line(name: str, outputs: Sequence[str], seconds: float, usd: object, counter: str) -> str:

@@ -74,7 +74,7 @@ def prepare(session: Session, status: Status, redo: bool) -> tuple[Intent, Job] 
     if standing.foreign:
         _save_foreign(session, attempt, standing.foreign)
     receipts = session.view.snapshot.receipts.of(status.slug, status.stage)
-    completed = sum(line.work == intent.work for line in receipts)
+    completed = session.view.snapshot.receipts.completed(status.slug, status.stage, intent.work)
     before = None
     if stage.effect is not None and receipts:
         latest = max(receipts, key=lambda line: line.at)

@@ -25,7 +25,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     holder = lock.holder(clone.repository.state) if lock.is_held(clone.repository.state) else None
     last = last_run(clone.repository.state)
     spend = clone.spend()
-    standing = _pauses(clone)
+    standing = pauses_of(clone)
     if as_json:
         fields = {
             "format": 1,
@@ -53,7 +53,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     return 0
 
 
-def _pauses(clone: Clone) -> list[Pause]:
+def pauses_of(clone: Clone) -> list[Pause]:
     """The pauses that this clone knows of. Never the network."""
     at = tips(clone.repository, clone.git, clone.objects, clone.cache)
     if not at.pauses:
