@@ -185,12 +185,33 @@ def run(
 
 
 @cli.command()
-def status(config: Config = "gitstate.yaml", json: Json = False) -> int:
+def status(
+    resume: Annotated[
+        str,
+        typer.Option("--resume", help="All that is known of one slug, and what the next run does about it."),
+    ] = "",
+    stage: Stages = None,
+    ask: Annotated[
+        bool,
+        typer.Option("--ask", help="With --resume: run the evidence command now. Nothing of it is recorded."),
+    ] = False,
+    config: Config = "gitstate.yaml",
+    json: Json = False,
+) -> int:
     """One screen: counts by group and stage, what is going on, and the last run."""
     from gitstate.commands.clone import Clone
-    from gitstate.commands.status import status
 
+    if not resume and (stage or ask):
+        raise UsageError(
+            "--stage and --ask belong to --resume.", "Name a slug: gitstate status --resume SLUG"
+        )
     with Clone(config=config) as clone:
+        if resume:
+            from gitstate.commands.resume import resume as resume_
+
+            return resume_(clone, resume, tuple(stage or ()), ask=ask, as_json=json)
+        from gitstate.commands.status import status
+
         return status(clone, as_json=json)
 
 

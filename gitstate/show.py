@@ -7,13 +7,14 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Optional
 
 from gitstate.core.derive import Status
 from gitstate.core.pause import Pause, when
 from gitstate.core.schedule import Agenda
+from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Estimate, Spend, Summary, estimate
 from gitstate.core.verdict import Failed
 
@@ -22,12 +23,27 @@ if TYPE_CHECKING:
     from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
-_MARKS = {  # reason -> (sign, colour, what `run` does about it)
+_MARKS = {  # heading -> (sign, colour, what `run` does about it)
     "new": ("+", "32", "to be made"),
     "stale": ("~", "33", "to be made again"),
     "missing": ("=", "36", "file gone; restored from git for nothing where its content is still there"),
     "expired": ("~", "33", "older than its stage's ttl; to be made again"),
     "upstream": (".", "2", "after what they need"),
+    "asked": (
+        "?",
+        "33",
+        "outcome unknown, evidence is asked first; an idempotent one is done again under its key",
+    ),
+    "unknown": (
+        "?",
+        "31",
+        "whether it has happened, only you can tell: gitstate resolve SLUG --happened EVIDENCE, or --did-not-happen",
+    ),
+    "changed": (
+        "~",
+        "35",
+        "changed after it happened: gitstate accept SLUG keeps it so, gitstate run --redo SLUG repeats it",
+    ),
     "edited": ("!", "35", "changed by hand, and stale; left alone"),
     "unverified": ("?", "35", "a file without any receipt; left alone"),
     "failed": ("x", "31", "failed before; left alone"),
@@ -104,16 +120,28 @@ def names(statuses: Sequence[Status], all: bool = False) -> str:
     return f"{', '.join(map(safe, slugs[:_SHOWN]))} … {len(slugs) - _SHOWN:,} more"
 
 
-def grouped(works: Iterable[Status]) -> dict[tuple[str, str, tuple[str, ...], str], list[Status]]:
-    """Open works by (heading, stage, moved components, category), in the order in which they are shown."""
+def grouped(
+    works: Iterable[Status], unknown: Container[WorkKey] = ()
+) -> dict[tuple[str, str, tuple[str, ...], str], list[Status]]:
+    """Open works by (heading, stage, moved components, category), in the order in which they are shown. `unknown`
+    are those of unknown outcome."""
     found: dict[tuple[str, str, tuple[str, ...], str], list[Status]] = {}
     for status in works:
-        heading = status.state if status.state in ("failed", "paused", "running") else str(status.reason)
-        key = (heading, status.stage, status.components, status.category or "")
+        heading = _heading(status, (status.slug, status.stage) in unknown)
+        category = "" if heading in ("asked", "unknown") else status.category or ""
+        key = (heading, status.stage, status.components, category)
         found.setdefault(key, []).append(status)
     return dict(
         sorted(found.items(), key=lambda pair: _ORDER.index(pair[0][0]) if pair[0][0] in _MARKS else 99)
     )
+
+
+def _heading(status: Status, unknown: bool) -> str:
+    if unknown and status.state in ("failed", "pending") and status.category == "unknown":
+        return "unknown" if status.state == "failed" else "asked"
+    if status.state == "paused" and status.category is None:
+        return "changed"
+    return status.state if status.state in ("failed", "paused", "running") else str(status.reason)
 
 
 def plan_lines(summary: Summary, all: bool = False) -> list[str]:
@@ -121,7 +149,7 @@ def plan_lines(summary: Summary, all: bool = False) -> list[str]:
     lines: list[str] = []
     heading = ""
     width = max((len(status.stage) for status in summary.open), default=0)
-    groups = grouped(summary.open)
+    groups = grouped(summary.open, frozenset(summary.unknown))
     for (reason, stage, components, category), works in groups.items():
         sign, colour, action = _MARKS.get(reason, ("-", "", ""))
         if reason != heading:
@@ -177,6 +205,12 @@ def bar(done: int, total: int, width: int = 20) -> str:
     return "█" * filled + "·" * (width - filled)
 
 
+def unknown_line(count: int) -> str:
+    """Effects of which nobody has noted whether they happened."""
+    what = number(count, "effect is of unknown outcome", "effects are of unknown outcome")
+    return f"{what}: gitstate plan names them, gitstate status --resume SLUG says what is known."
+
+
 def spend_lines(spend: Mapping[str, Spend]) -> list[str]:
     """What all attempts took, those that brought nothing apart."""
     parts = []
@@ -222,6 +256,14 @@ def run_summary(fields: Mapping[str, object]) -> str:
     return safe(f"{at}, {', '.join(parts) or 'nothing done'}, exit {code}{end}.")
 
 
+_OF_ACTS = {  # kinds of log lines that are of acts, and what they say of them
+    "intent": "to begin:",
+    "withdrawn": "never begun:",
+    "evidence": "asked about",
+    "resolved": "settled:",
+}
+
+
 def why_lines(work: Mapping[str, Any]) -> list[str]:
     """One work, explained."""
     name = work["id"] or f"{work['slug']}/{work['stage']}"
@@ -254,14 +296,7 @@ def why_lines(work: Mapping[str, Any]) -> list[str]:
         if isinstance(receipt.get("usd"), (int, float)):
             facts.append(money(receipt["usd"]))
         lines.append("  receipt    " + safe("  ".join(facts)))
-    for entry in work["log"]:
-        facts = [f"{entry['kind']:<9}", entry["at"], f"@{entry['work'][:12]}"]
-        facts += [
-            str(entry[key])
-            for key in ("category", "failure", "rule", "state", "until", "evidence", "by", "why")
-            if entry.get(key)
-        ]
-        lines.append("  log        " + safe("  ".join(facts)))
+    lines += [f"  log        {_entry(entry)}" for entry in work["log"]]
     spend = work["spend"]
     if spend["accepted"] or spend["rejected"] or spend["unknown"]:
         parts = [f"{number(spend['accepted'], 'attempt')} accepted", f"{spend['rejected']} failed"]
@@ -269,6 +304,17 @@ def why_lines(work: Mapping[str, Any]) -> list[str]:
             parts.append(f"{spend['unknown']} with an unknown outcome")
         lines.append(f"  spend      {duration(spend['seconds'])}, {money(spend['usd'])}: {', '.join(parts)}")
     return lines
+
+
+def _entry(entry: Mapping[str, Any]) -> str:
+    """One line of the log."""
+    facts = [f"{entry['kind']:<9}", entry["at"], f"@{entry['work'][:12]}"]
+    if entry["kind"] in _OF_ACTS:
+        attempts = entry.get("attempts", [entry["attempt"]])
+        facts.append(f"{_OF_ACTS[entry['kind']]} {', '.join(map(str, attempts))}")
+    words = ("category", "failure", "rule", "state", "until", "answer", "said", "evidence", "by", "why")
+    facts += [str(entry[key]) for key in words if entry.get(key)]
+    return safe("  ".join(facts))
 
 
 def done_line(name: str, outputs: Sequence[str], seconds: float, usd: object, counter: str) -> str:

@@ -20,7 +20,7 @@ from gitstate.core.verdict import of_rendering
 from gitstate.edge.attempts import Intent, Spooled
 from gitstate.edge.clock import Clock
 from gitstate.edge.jobs import KEY
-from gitstate.edge.process import Flag, Job, execute
+from gitstate.edge.process import Flag, Job, Result, execute
 from gitstate.edge.render import RenderError
 
 if TYPE_CHECKING:
@@ -163,10 +163,7 @@ class Acts:
         result = execute(job, cancel)
         if result.ended_by == "cancelled":
             return None
-        printed = result.outputs[0] if result.outputs else b""
-        answer = effect.answer_of(result.ended_by, result.code, printed)
-        words = printed.decode("utf-8", "replace") if printed else result.stderr or result.stdout
-        said = show.first_words(words) or _how(result.ended_by, result.code, result.signal)
+        answer, printed, said = answer_in(result)
         return Asked(intent, acts, answer, printed, said, result.seconds, began)
 
     def heed(self, asked: Asked) -> Heeded:
@@ -214,6 +211,14 @@ class Acts:
         intent, _ = intent_of(session, status, new_attempt())
         failed = effect.unclear(asked.said)
         return settle(session, [Judged(intent, round(asked.seconds, 3), {}, failed=failed, at=stamp())])[0]
+
+
+def answer_in(result: Result) -> tuple[Answer, bytes, str]:
+    """What an evidence command answered: the answer, what it printed, and that in one line."""
+    printed = result.outputs[0] if result.outputs else b""
+    answer = effect.answer_of(result.ended_by, result.code, printed)
+    words = printed.decode("utf-8", "replace") if printed else result.stderr or result.stdout
+    return answer, printed, show.first_words(words) or _how(result.ended_by, result.code, result.signal)
 
 
 def intent_of_act(session: Session, status: Status, act: Act) -> Intent:

@@ -73,8 +73,7 @@ def prepare(session: Session, status: Status, redo: bool) -> tuple[Intent, Job] 
         return Settled("in_the_way", intent, 0.0, {}, paths=standing.blocked or standing.foreign)
     if standing.foreign:
         _save_foreign(session, attempt, standing.foreign)
-    receipts = session.view.snapshot.receipts.of(status.slug, status.stage)
-    completed = sum(line.work == intent.work for line in receipts)
+    completed = session.view.snapshot.receipts.completed(status.slug, status.stage, intent.work)
     before = None if stage.effect is None else previous(session, status)
     try:
         return intent, session.jobs.job(intent, stage, completed, before, session.view.tips.head)

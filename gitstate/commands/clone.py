@@ -89,7 +89,7 @@ class Clone:
             return Answer(at.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
         view = self.view(at=at)
         statuses = each_status(view.plan, view.identity, view.snapshot, now)
-        summary = summarise(view.plan, statuses, {})
+        summary = summarise(view.plan, statuses, {}, view.snapshot.acts)
         if summary.open:  # else nobody asks what it will cost
             summary = summary._replace(prices=self.prices(view))
         unknown = view.receipts.unknown + view.log.unknown

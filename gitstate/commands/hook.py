@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Optional
 
 from gitstate.core.check import Failure, check
 from gitstate.core.plan import Checks, Value
-from gitstate.core.receipt import Receipt, Unreadable, decode_receipt
+from gitstate.core.receipt import Receipt, Unreadable, decode_receipt, is_adopted
 from gitstate.core.staged import Output, Rule, conflict_line, from_plain, names, outputs_at, rules, vouched
 from gitstate.edge.cache import Cache
 from gitstate.edge.files import is_temp
@@ -180,6 +180,9 @@ class _Hook:
     def _failure(self, data: bytes, checks: Checks, mine: Sequence[Receipt]) -> Optional[Failure]:
         """What is wrong with an output's content, given its own receipts; None if nothing is."""
         schema: Value = None
+        adopted = any(map(is_adopted, mine))
+        if adopted:
+            checks = Checks()
         if checks.json_schema is not None:
             schema = self._schema(checks.json_schema)
             if schema is None:
@@ -189,7 +192,7 @@ class _Hook:
             return failure
         line = conflict_line(data)
         # What gitstate itself recorded with such lines (an article on git, say) is meant to hold them.
-        if line and not any(receipt.kind == "done" for receipt in mine):
+        if line and not (adopted or any(receipt.kind == "done" for receipt in mine)):
             return Failure("conflict", f"Line {line} begins a merge conflict that is not resolved.")
         return None
 

@@ -11,7 +11,7 @@ from gitstate.core import select
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
 from gitstate.core.select import Selection
-from gitstate.core.summary import states, summarise
+from gitstate.core.summary import Summary, states, summarise
 from gitstate.edge.protect import check_outputs
 from gitstate.edge.repo import RECEIPTS
 from gitstate.edge.snapshot import View, receipts_digest
@@ -42,7 +42,7 @@ def plan(
         if as_json:
             print(to_json(view, statuses), end="", flush=True)
         else:
-            summary = summarise(view.plan, statuses, clone.prices(view))
+            summary = summarise(view.plan, statuses, clone.prices(view), view.snapshot.acts)
             unknown = view.receipts.unknown + view.log.unknown
             _show(Answer(view.tips.head, view.snapshot.dirty, summary, unknown), clone, all)
         due = any(status.state != "done" for status in statuses) or not statuses
@@ -116,25 +116,10 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
     summary, lines = answer.summary, []
     if not summary.total:
         return ["The plan has no items, so there is nothing that could be done."]
-    # A work waits for others of its item; where one of those is left alone, it will not be done.
-    stuck = {s.item for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED}
-    due = [
-        s
-        for s in summary.open
-        if s.state == "pending"
-        and s.reason not in (*PROTECTED, "missing")
-        and not (s.reason == "upstream" and s.item in stuck)
-    ]
-    free = [s for s in summary.open if s.state == "pending" and s.reason == "missing"]
+    lines += _will(summary)
     left = [s for s in summary.open if s.state == "failed" or s.reason in PROTECTED]
-    paused = [s for s in summary.open if s.state == "paused"]
-    if due or free:
-        parts = []
-        if due:
-            parts.append(f"do {show.number(len(due), 'work')}: {show.price_of(summary, due)}")
-        if free:
-            parts.append(f"restore {len(free):,} from git")
-        lines.append(f"`gitstate run` will {'; '.join(parts)}.")
+    paused = [s for s in summary.open if s.state == "paused" and s.category is not None]
+    changed = [s for s in summary.open if s.state == "paused" and s.category is None]
     if left:
         lines.append(
             f"{show.number(len(left), 'work')} will be left alone. Look closer: gitstate why {show.safe(left[0].slug)}"
@@ -143,6 +128,11 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
         lines.append(
             f"{show.number(len(paused), 'work')} will be taken up again when the time has come: gitstate status. "
             "At once: gitstate reset --state paused"
+        )
+    if changed:
+        lines.append(
+            f"{show.number(len(changed), 'effect waits', 'effects wait')} for your word: gitstate accept SLUG, or "
+            "gitstate run --redo SLUG"
         )
     if not summary.open:
         lines.append("Everything is done.")
@@ -161,3 +151,27 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
             "No receipts are here: if another clone made these files, fetch them with `gitstate sync`."
         )
     return lines
+
+
+def _will(summary: Summary) -> list[str]:
+    """What `run` will do."""
+    # A work waits for others of its item; where one of those is left alone, it will not be done.
+    stuck = {s.item for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED}
+    due = [
+        s
+        for s in summary.open
+        if s.state == "pending"
+        and s.reason not in (*PROTECTED, "missing")
+        and not (s.reason == "upstream" and s.item in stuck)
+    ]
+    free = [s for s in summary.open if s.state == "pending" and s.reason == "missing"]
+    asked = [s for s in due if s.category == "unknown"]
+    due = [s for s in due if s.category != "unknown"]
+    parts = []
+    if asked:
+        parts.append(f"settle {show.number(len(asked), 'effect')} of unknown outcome")
+    if due:
+        parts.append(f"do {show.number(len(due), 'work')}: {show.price_of(summary, due)}")
+    if free:
+        parts.append(f"restore {len(free):,} from git")
+    return [f"`gitstate run` will {'; '.join(parts)}."] if parts else []

@@ -63,8 +63,8 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
         session.act_is_over(attempt.intent)
     session.judge_again(
         session.statuses[key].item
-        for work in settled
-        if (key := (work.intent.slug, work.intent.stage)) in session.statuses
+        for intent in (*withdrawn, *(work.intent for work in settled))
+        if (key := (intent.slug, intent.stage)) in session.statuses
     )
     return settled
 

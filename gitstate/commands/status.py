@@ -25,13 +25,14 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     holder = lock.holder(clone.repository.state) if lock.is_held(clone.repository.state) else None
     last = last_run(clone.repository.state)
     spend = clone.spend()
-    standing = _pauses(clone)
+    standing = pauses_of(clone)
     if as_json:
         fields = {
             "format": 1,
             "head": answer.head,
             "total": answer.summary.total,
             "counts": [{"group": group, "stage": stage, **row} for (group, stage), row in rows.items()],
+            "unknown": [{"slug": slug, "stage": stage} for slug, stage in answer.summary.unknown],
             "running": holder,
             "pauses": [one._asdict() for one in standing],
             "spend": {kind: sums._asdict() for kind, sums in spend.items()},
@@ -41,6 +42,8 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
         return 0
     for line in _screen(clone, answer, rows):
         show.tell(line)
+    if answer.summary.unknown:
+        show.tell(show.unknown_line(len(answer.summary.unknown)))
     for line in [*show.spend_lines(spend), *map(show.pause_line, standing)]:
         show.tell(line)
     if holder is not None:
@@ -50,7 +53,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     return 0
 
 
-def _pauses(clone: Clone) -> list[Pause]:
+def pauses_of(clone: Clone) -> list[Pause]:
     """The pauses that this clone knows of. Never the network."""
     at = tips(clone.repository, clone.git, clone.objects, clone.cache)
     if not at.pauses:

@@ -16,7 +16,15 @@ from gitstate.commands.locked import locked
 from gitstate.core.check import check
 from gitstate.core.derive import Status
 from gitstate.core.paths import managed_folders
-from gitstate.core.receipt import Unreadable, aside, decode_log, decode_receipt, digest, set_aside
+from gitstate.core.receipt import (
+    Unreadable,
+    aside,
+    decode_log,
+    decode_receipt,
+    digest,
+    is_adopted,
+    set_aside,
+)
 from gitstate.edge import notes
 from gitstate.edge.attempts import Attempts
 from gitstate.edge.files import is_temp
@@ -75,6 +83,7 @@ def _findings(clone: Clone, view: View) -> Iterator[Finding]:
     statuses = statuses_of(view, utc_now())
     yield from _receipts(view)
     yield from _outputs(clone, view, statuses)
+    yield from _open_acts(view)
     folders = managed_folders(path for stage in view.plan.workflow.stages for path in stage.outputs)
     standing = {*scan(clone.repository.root, within=folders).files}
     yield from _strays(clone, view, standing)
@@ -134,13 +143,28 @@ def _outputs(clone: Clone, view: View, statuses: list[Status]) -> Iterator[Findi
             continue
         _, failure = check(content[1], stages[status.stage].check, schemas[status.stage])
         if failure is not None:
-            # A human's edit is respected, and still nobody should be surprised by it.
-            level = "note" if status.reason in ("edited", "accepted") else "error"
+            # A human's edit is respected, and still nobody should be surprised by it. What was adopted is the word
+            # of somebody on what happened, not an answer to judge.
+            on_it = view.snapshot.receipts.on(
+                view.snapshot.tree[status.outputs[0]], (status.slug, status.stage)
+            )
+            respected = status.reason in ("edited", "accepted") or any(map(is_adopted, on_it))
+            level = "note" if respected else "error"
             yield Finding(level, status.outputs[0], f"fails the check {failure.kind}: {failure.message}")
     if missing:
         yield Finding(
             "note", "outputs", f"the content of {missing} outputs is not in this clone, and was not checked"
         )
+
+
+def _open_acts(view: View) -> Iterator[Finding]:
+    """P11: the acts of effects of which nobody has noted how they ended."""
+    for (slug, stage), acts in sorted(view.snapshot.acts.items()):
+        if (slug, stage) in view.snapshot.running:
+            continue
+        for act in acts:
+            message = f"whether it has happened is not known (attempt {act.attempt}, begun {act.at})"
+            yield Finding("note", f"{slug}/{stage}", message)
 
 
 def _strays(clone: Clone, view: View, standing: Collection[str]) -> Iterator[Finding]:

@@ -6,13 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from gitstate import show
+from gitstate import checklist, show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.core import select
 from gitstate.core.derive import Status, manifest_of
 from gitstate.core.identity import COMPONENTS, work_id
+from gitstate.core.outlook import in_time, outlook
 from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.select import Selection
+from gitstate.core.snapshot import Act
 from gitstate.edge.snapshot import View
 
 
@@ -28,7 +30,7 @@ def why(clone: Clone, what: str, stages: Sequence[str] = (), *, as_json: bool = 
     for number, work in enumerate(works):
         if number:
             show.tell("")
-        for line in show.why_lines(work):
+        for line in [*show.why_lines(work), *checklist.open_lines(work["open"], work["next"])]:
             show.tell(line)
     return 0
 
@@ -40,7 +42,8 @@ def _explain(view: View, status: Status) -> dict[str, Any]:
     today = manifest.components if manifest else {}
     earlier = _compared(view, status, receipts)
     then = earlier.components if earlier else {}
-    log = _log_of(view, status)
+    log = log_of(view, status)
+    acts = view.snapshot.acts.get((status.slug, status.stage), ())
     return {
         "slug": status.slug,
         "stage": status.stage,
@@ -63,6 +66,8 @@ def _explain(view: View, status: Status) -> dict[str, Any]:
         "compared_with": earlier.attempt if earlier else None,
         "receipts": [_receipt(line) for line in receipts],
         "log": [_line(line) for line in log],
+        "open": [act_of(act, status) for act in acts],
+        "next": next_of(view, status, acts),
         "spend": _spend(receipts, log),
     }
 
@@ -78,11 +83,35 @@ def _compared(view: View, status: Status, receipts: Sequence[Receipt]) -> Option
     return None
 
 
-def _log_of(view: View, status: Status) -> list[LogLine]:
+def log_of(view: View, status: Status) -> list[LogLine]:
+    """The log's lines on one work, whatever its hash, oldest first."""
     lines = (LogLine._make(line) for found in view.log.lines.values() for line in found)
-    return sorted(
-        (line for line in lines if (line.slug, line.stage) == (status.slug, status.stage)),
-        key=lambda line: line.at,
+    mine = (line for line in lines if (line.slug, line.stage) == (status.slug, status.stage))
+    return sorted(mine, key=in_time)
+
+
+def act_of(act: Act, status: Status) -> dict[str, Any]:
+    """An act of unknown outcome, as plain values. `today`: whether it was of what the work is now."""
+    return {
+        "attempt": act.attempt,
+        "at": act.at,
+        "key": act.key,
+        "work": act.work,
+        "today": act.work == status.hash,
+    }
+
+
+def next_of(view: View, status: Status, acts: Sequence[Act], answered: Sequence[str] = ()) -> dict[str, Any]:
+    """What the next run does about a work, and what to type. `answered` are the attempts whose answer waits here."""
+    stage = next(one for one in view.plan.workflow.stages if one.name == status.stage)
+    happened = bool(view.snapshot.receipts.of(status.slug, status.stage))
+    return checklist.following(
+        status.slug,
+        status.stage,
+        outlook(stage, status, acts, happened, bool(answered)),
+        attempts=answered or [act.attempt for act in acts],
+        needs=stage.needs,
+        same_key=all(act.work == status.hash for act in acts),
     )
 
 

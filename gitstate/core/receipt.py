@@ -41,6 +41,11 @@ class Receipt(NamedTuple):
     extra: Mapping[str, Any] = {}  # seconds, usd, tokens_in, tokens_out, model, checks, why, by, ignored
 
 
+def is_adopted(receipt: Receipt) -> bool:
+    """Whether its content is the word of evidence or of a person on what an effect did, which no check judges."""
+    return bool(receipt.extra.get("adopted"))
+
+
 class LogLine(NamedTuple):
     """One line of the log: a verdict on an attempt, an attempt whose outcome is lost, or a reset of verdicts."""
 

@@ -67,6 +67,10 @@ class Receipts:
                         self._works.setdefault((line[_SLUG], line[_STAGE]), []).append(line)
         return [from_plain(line) for line in self._works.get((slug, stage), ())]
 
+    def completed(self, slug: str, stage: str, hash: str) -> int:
+        """How often this very work was done: the idempotency key of its next attempt hangs on that."""
+        return sum(line.work == hash for line in self.of(slug, stage))
+
     def add(self, blob: str, receipt: Receipt) -> None:
         """Learn a receipt that was just recorded on `blob`."""
         line = to_plain(receipt)

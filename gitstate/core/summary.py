@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, NamedTuple, Optional
 
 from gitstate.core.derive import STATES, Reason, State, Status
 from gitstate.core.plan import Plan
 from gitstate.core.receipt import LogLine
-from gitstate.core.snapshot import Receipts
+from gitstate.core.snapshot import Receipts, WorkKey
 
 
 class Price(NamedTuple):
@@ -47,6 +47,9 @@ class Summary(NamedTuple):
     counts: Mapping[tuple[str, str, State, Optional[Reason]], int]  # (group, stage, state, reason) -> works
     open: tuple[Status, ...]  # those not done, in plan order
     prices: Mapping[str, Price]  # by stage
+    unknown: tuple[
+        WorkKey, ...
+    ] = ()  # effects of which nobody has noted whether they happened, in plan order
 
     def works(
         self, *, group: Optional[str] = None, stage: Optional[str] = None, state: Optional[str] = None
@@ -59,18 +62,22 @@ class Summary(NamedTuple):
         )
 
 
-def summarise(plan: Plan, statuses: Iterable[Status], prices: Mapping[str, Price]) -> Summary:
-    """Sum up the statuses of a plan's works; `prices` say what works took so far."""
+def summarise(
+    plan: Plan, statuses: Iterable[Status], prices: Mapping[str, Price], acts: Container[WorkKey] = ()
+) -> Summary:
+    """Sum up the statuses of a plan's works; `prices` say what works took so far, `acts` are of unknown outcome."""
     counts: dict[tuple[str, str, State, Optional[Reason]], int] = {}
     field = plan.workflow.group
-    left = []
+    left, unknown = [], []
     for status in statuses:
+        if status.state != "running" and (status.slug, status.stage) in acts:
+            unknown.append((status.slug, status.stage))
         group = group_of(plan, status.item) if field else ""
         key = (group, status.stage, status.state, status.reason)
         counts[key] = counts.get(key, 0) + 1
         if status.state != "done":
             left.append(status)
-    return Summary(sum(counts.values()), len(plan.items), counts, tuple(left), prices)
+    return Summary(sum(counts.values()), len(plan.items), counts, tuple(left), prices, tuple(unknown))
 
 
 def group_of(plan: Plan, index: int) -> str:
@@ -168,6 +175,7 @@ def to_plain(summary: Summary) -> dict[str, Any]:
         "counts": dict(summary.counts),
         "open": [tuple(status) for status in summary.open],
         "prices": {stage: tuple(price) for stage, price in summary.prices.items()},
+        "unknown": list(summary.unknown),
     }
 
 
@@ -179,4 +187,5 @@ def from_plain(fields: Mapping[str, Any]) -> Summary:
         fields["counts"],
         tuple(map(Status._make, fields["open"])),
         {stage: Price._make(price) for stage, price in fields["prices"].items()},
+        tuple([(slug, stage) for slug, stage in fields["unknown"]]),
     )

@@ -20,7 +20,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 
 from blake3 import blake3
 
@@ -67,6 +67,13 @@ class Attempt(NamedTuple):
     intent: Intent
     spooled: Optional[Spooled]
     written: Optional[tuple[str, ...]]  # BLAKE3 of each output's bytes
+
+
+class Trace(NamedTuple):
+    """How far an attempt on record has come, without its response."""
+
+    intent: Intent
+    step: Literal["intent", "acting", "spooled", "written"]
 
 
 class Attempts:
@@ -206,6 +213,26 @@ class Attempts:
                     yield str(fields["slug"]), str(fields["stage"])
                 except (OSError, ValueError, KeyError, TypeError, RecursionError):
                     continue  # `run`, which needs it, says what is wrong with it
+
+    def traces(self) -> list[Trace]:
+        """How far each attempt on record has come, oldest first; for readers beside a running process, which may
+        remove them. Raises CorruptState as `all` does."""
+        found = []
+        for attempt in self._ids():
+            names = self._names()
+            try:
+                intent = self._read(attempt, set()).intent
+            except CorruptState:
+                if self.is_begun(attempt):
+                    raise
+                continue
+            for step in ("written", "spooled", "acting"):
+                if f"{attempt}.{step}" in names:
+                    found.append(Trace(intent, step))
+                    break
+            else:
+                found.append(Trace(intent, "intent"))
+        return found
 
     def strays(self) -> list[str]:
         """Files in the folder that belong to no intent: a record that was being written when its process died.

@@ -18,7 +18,7 @@ from blake3 import blake3
 from gitstate import __version__
 
 # What is kept, and in which form: a new number with every change to any of it.
-_SHAPE = 8
+_SHAPE = 9
 # marshal reads ten times faster than json and, unlike pickle, runs nothing; its format belongs to one Python.
 _MAGIC = f"gitstate cache {_SHAPE} {__version__} {sys.implementation.cache_tag}\n".encode()
 _DIGEST = 32

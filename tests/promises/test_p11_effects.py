@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.outside import SCRIPTS, Outside, stages
-from tests.support.world import Done, World, until
+from tests.support.outside import run_killed, stages, world
+from tests.support.world import World, until
 
 NO_EVIDENCE = ("evidence", "settle")
-
-
-def world(folder: Path, *items: str, remote: bool = False, **changes: Any) -> tuple[World, Outside]:
-    made = World(folder, stages=stages(**changes), items=items or ("one",), files=SCRIPTS, remote=remote)
-    return made, Outside(made)
 
 
 def kinds(world: World) -> list[str]:
     """What the log says of acts."""
     wanted = ("intent", "withdrawn", "evidence", "resolved")
     return sorted(line["kind"] for line in world.a.log() if line["kind"] in wanted)
-
-
-def run_killed(made: World, outside: Outside, order: str, *arguments: str) -> Done:
-    """A run that the act kills."""
-    outside.next(order)
-    running = made.a.start("run", *arguments)
-    (made.home / "pid").write_text(str(running.process.pid))
-    return running.wait(-signal.SIGKILL)
 
 
 def all_done(made: World) -> bool:

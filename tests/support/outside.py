@@ -5,11 +5,13 @@ The act and its evidence are scripts of the repository under test. One order at 
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from tests.support.world import ARTICLE, World
+from tests.support.world import ARTICLE, Done, World
 
 ACT = """#!/bin/sh
 cd "$PROVIDER_HOME" || exit 9
@@ -97,3 +99,17 @@ class Outside:
             return [line.split(" ", 3) for line in (self.home / name).read_text().splitlines()]
         except FileNotFoundError:
             return []
+
+
+def world(folder: Path, *items: str, remote: bool = False, **changes: Any) -> tuple[World, Outside]:
+    """A world with those stages, and what is outside of it."""
+    made = World(folder, stages=stages(**changes), items=items or ("one",), files=SCRIPTS, remote=remote)
+    return made, Outside(made)
+
+
+def run_killed(made: World, outside: Outside, order: str, *arguments: str) -> Done:
+    """A run that the act kills."""
+    outside.next(order)
+    running = made.a.start("run", *arguments)
+    (made.home / "pid").write_text(str(running.process.pid))
+    return running.wait(-signal.SIGKILL)
