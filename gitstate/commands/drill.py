@@ -55,24 +55,22 @@ def drill(config: str = CONFIG, options: Options = Options()) -> int:
     _look(options)
     repository = find(".")
     with Stop() as stop, _interruptible(stop), Throwaway(repository, options.real, options.keep) as place:
-        place.take()
-        _require(place, config)
-        with Clone(place.seed, config) as clone:
-            view = clone.view()
-            if options.check:
-                return _check(options, shape(view.plan.workflow, view.identity.sources))
-            _tell_dirty(repository)
-            chains = _chains(clone, view, place, options)
-            work = _Pool(place, stop, 1 if options.real else options.jobs)
-            cells = work.matrix(chains, options)
-            heading = drill_table.heading(
-                stamp(),
-                options.real,
-                is_full_pass(cells, view.plan.workflow),
-                shape(view.plan.workflow, view.identity.sources),
-            )
-        if options.keep:
-            show.story(f"The clones are kept: {place.folder}")
+        try:
+            place.take()
+            _require(place, config)
+            with Clone(place.seed, config) as clone:
+                view = clone.view()
+                workflow = view.plan.workflow
+                now = shape(workflow, view.identity.sources)
+                if options.check:
+                    return _check(options, now)
+                _tell_dirty(repository)
+                chains = _chains(clone, view, place, options)
+            cells = _Pool(place, stop, 1 if options.real else options.jobs).matrix(chains, options)
+        finally:
+            if options.keep:
+                show.story(f"The clones are kept: {place.folder}")
+    heading = drill_table.heading(stamp(), options.real, is_full_pass(cells, workflow), now)
     for line in drill_table.lines(cells):
         show.tell(line)
     show.tell(drill_table.summary(cells))

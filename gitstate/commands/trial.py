@@ -44,8 +44,7 @@ def undisturbed(chain: Chain) -> Chain:
     """Let everything go well once. Returns the chain with the times; raises NeedsHuman where it did not."""
     world = _world(chain, f"{chain.name}-undisturbed", {})
     ended = chain.place.run(world, "A", "run", "--config", chain.config)
-    undone = _undone(chain, world)
-    if ended.code or undone:
+    if ended.code or _undone(_plan(chain, world)):
         raise NeedsHuman(
             f"Undisturbed, {chain.slug} does not go through (exit {ended.code}): {_last(ended)}",
             "Let it go through first: the drill needs a workflow that works. (--keep leaves its clone.)",
@@ -146,7 +145,7 @@ class _Trial:
         world = self.place.copy(self.world, f"{os.path.basename(self.world.folder)}-other")
         self._resolve(world, not truth)
         self._run(world)
-        return OtherWay(not truth, self._count(world, "acted"), _undone(self.chain, world))
+        return OtherWay(not truth, self._count(world, "acted"), _undone(_plan(self.chain, world)))
 
     # --- what came of it ------------------------------------------------------------------------------------------
 
@@ -162,10 +161,10 @@ class _Trial:
         struck = [line["do"] for line in world.ledger() if line["event"] == "struck"]
         verified = self.place.run(world, "A", "verify", "--config", config)
         self.place.run(world, "B", "sync", "--config", config)
-        plans = {self.place.run(world, clone, "plan", "--json", "--config", config).out for clone in "AB"}
+        plan = _plan(self.chain, world)
         now = self._standing()
         acts = self._count(world, "acted")
-        undone = _undone(self.chain, world)
+        undone = _undone(plan)
         return Seen(
             struck=struck[0] if struck else "",
             first=first.code,
@@ -183,7 +182,7 @@ class _Trial:
             torn=tuple(path for path, was in standing.items() if self.cell in KILLS and now.get(path) != was),
             left=self._left(),
             verified=verified.code,
-            agrees=len(plans) == 1,
+            agrees=_plan(self.chain, world, "B").out == plan.out,
             other_way=other_way,
             had_before=self.chain.real and kind_of(self.stage) == "evidence" and not acts and not undone,
             words=_last(last if last.code else first),
@@ -209,12 +208,15 @@ class _Trial:
         return (*(line[3:] for line in dirty), *(f"attempts/{name}" for name in names))
 
 
-def _undone(chain: Chain, world: World) -> tuple[str, ...]:
-    """The works that A does not call done, with their states."""
-    ended = chain.place.run(world, "A", "plan", "--json", "--config", chain.config)
-    if ended.code:
-        return (f"plan ended in {ended.code}",)
-    work = json.loads(ended.out)["work"]
+def _plan(chain: Chain, world: World, clone: str = "A") -> Ended:
+    return chain.place.run(world, clone, "plan", "--json", "--config", chain.config)
+
+
+def _undone(plan: Ended) -> tuple[str, ...]:
+    """The works that a plan does not call done, with their states."""
+    if plan.code:
+        return (f"plan ended in {plan.code}",)
+    work = json.loads(plan.out)["work"]
     return tuple(
         " ".join(filter(None, (each["stage"], each["state"], each["reason"], each["category"])))
         for each in work

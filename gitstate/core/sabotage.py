@@ -98,4 +98,4 @@ def encoded(data: object) -> bytes:
 
 def timeout_of(seconds: float) -> float:
     """Seconds of time that a stage gets whose command took `seconds` undisturbed: enough for that on a busy machine."""
-    return round(max(1.5, 4 * seconds + 1), 1)
+    return round(max(3.0, 4 * seconds + 1), 1)

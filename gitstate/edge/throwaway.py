@@ -33,6 +33,7 @@ _SETTINGS = (
     ("core.autocrlf", "false"),
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
+    ("protocol.file.allow", "always"),
 )
 
 
@@ -151,7 +152,8 @@ class Throwaway:
         # With the user's own settings, which may have to say that the repository is to be trusted; and without
         # fetching into it what a partial clone lacks.
         Git(self.seed).run(
-            "fetch", "-q", "--no-tags", "--depth", "1", f"file://{self._user.root}", *refs,
+            "-c", "protocol.file.allow=always", "fetch", "-q", "--no-tags", "--depth", "1",
+            f"file://{self._user.root}", *refs,
             env={"GIT_NO_LAZY_FETCH": "1"},
         )  # fmt: skip
         git("reset", "-q", "--hard", "refs/heads/taken")
@@ -222,10 +224,8 @@ class Throwaway:
 
     def _clone(self, name: str, clone: str) -> None:
         remote = f"file://{os.path.join(self.folder, name, 'remote.git')}"
-        self._git(name)("clone", "-q", "--template=", "-b", _BRANCH, remote, clone)
-        git = self._git(f"{name}/{clone}")
-        for key, value in _SETTINGS:
-            git("config", key, value)
+        settings = [part for key, value in _SETTINGS for part in ("-c", f"{key}={value}")]
+        self._git(name)("clone", "-q", "--template=", "-b", _BRANCH, *settings, remote, clone)
 
     def _git(self, where: str) -> _Ask:
         return _Ask(Git(os.path.join(self.folder, where)))
