@@ -143,9 +143,10 @@ class _Trial:
     def _answer_falsely(self, truth: bool) -> OtherWay:
         """What the other answer comes to, in a copy of the world."""
         world = self.place.copy(self.world, f"{os.path.basename(self.world.folder)}-other")
+        before = self._count(world, "acted")
         self._resolve(world, not truth)
         self._run(world)
-        return OtherWay(not truth, self._count(world, "acted"), _undone(_plan(self.chain, world)))
+        return OtherWay(not truth, before, self._count(world, "acted"), _undone(_plan(self.chain, world)))
 
     # --- what came of it ------------------------------------------------------------------------------------------
 
@@ -225,7 +226,7 @@ def _undone(plan: Ended) -> tuple[str, ...]:
 
 
 def _last(ended: Ended) -> str:
-    """The last thing that a gitstate said, for a table."""
+    """The last thing that a gitstate complained of, else said, for a table."""
     lines = [line.strip() for line in ended.err.splitlines() if line.strip()]
-    said = [line for line in lines if line.startswith("gitstate: ")]
+    said = [line for line in lines if line.startswith(("gitstate: ", "✗ "))]
     return (said or lines or [""])[-1][:_WORDS]

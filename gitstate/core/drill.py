@@ -79,7 +79,8 @@ class OtherWay(NamedTuple):
     """What came of the answer that is not true, given in a copy of the same world."""
 
     happened: bool  # what was answered
-    acts: int
+    before: int  # acts in the world until then
+    acts: int  # in the end
     undone: tuple[str, ...]
 
 
@@ -160,10 +161,9 @@ def _counted(expected: Expected, seen: Seen) -> list[str]:
     for name, acts in seen.others.items():
         if acts != 1:
             wrong.append(f"{name}: {_count(acts, 'act')} in the world instead of 1.")
-    if seen.other_way is not None and expected.acts is not None:
-        happened, acts, undone = seen.other_way
-        answer = "--happened" if happened else "--did-not-happen"
-        must = seen.acts if happened else seen.acts + 1
+    if seen.other_way is not None:
+        happened, before, acts, undone = seen.other_way
+        answer, must = ("--happened", before) if happened else ("--did-not-happen", before + 1)
         if acts != must or undone:
             wrong.append(f"Resolved by {answer}, it came to {_count(acts, 'act')} instead of {must}.")
     return wrong

@@ -41,9 +41,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if word == "around":
         before()
-        with open(_reply(), "wb") as file:
-            code = subprocess.run(rest, stdout=file, check=False).returncode
-        return after(code if code >= 0 else 128 - code, None)
+        return after(around(rest), None)
     return after(int(rest[0]), None)
 
 
@@ -54,6 +52,17 @@ def before() -> None:
         _note("struck", do=do)
         _kill_run()
     _note("asked")
+
+
+def around(command: Sequence[str]) -> int:
+    """Run a real command without a shell; its exit code as a shell tells it."""
+    with open(_reply(), "wb") as file:
+        try:
+            code = subprocess.run(command, stdout=file, check=False).returncode
+        except OSError as error:
+            print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+            return 127
+    return code if code >= 0 else 128 - code
 
 
 def after(code: int, answers: Optional[list[bytes]]) -> int:

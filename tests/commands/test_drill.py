@@ -29,10 +29,10 @@ PUBLISH = {
 MAIL = {"needs": ["publish"], "effect": True, "run": ["./bin/publish", "mail"], "output": "mail/{slug}.txt"}
 # Real commands whose world is the drill's folder.
 SCRIPTS = {
-    "bin/publish": 'echo "at $1" | tee -a "$GITSTATE_DRILL/published"\nexit 0\n',
-    "bin/find": 'cat "$GITSTATE_DRILL/published" 2>/dev/null || exit 1\n',
+    "bin/publish": '#!/bin/sh\necho "at $1" | tee -a "$GITSTATE_DRILL/published"\nexit 0\n',
+    "bin/find": '#!/bin/sh\ncat "$GITSTATE_DRILL/published" 2>/dev/null || exit 1\n',
 }
-NEVER = {**SCRIPTS, "bin/find": "exit 1\n"}
+NEVER = {**SCRIPTS, "bin/find": "#!/bin/sh\nexit 1\n"}
 
 
 def make(

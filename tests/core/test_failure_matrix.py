@@ -110,11 +110,11 @@ def test_the_clone_that_takes_over_may_ask_where_only_a_human_can_tell() -> None
 
 def test_both_answers_of_a_human_settle_it() -> None:
     for other, result in (
-        (OtherWay(True, 1, ()), "pass"),
-        (OtherWay(True, 2, ()), "fail"),
-        (OtherWay(False, 2, ()), "pass"),
-        (OtherWay(False, 1, ()), "fail"),
-        (OtherWay(False, 2, ("stage failed new",)), "fail"),
+        (OtherWay(True, 0, 0, ()), "pass"),
+        (OtherWay(True, 0, 1, ()), "fail"),
+        (OtherWay(False, 1, 2, ()), "pass"),
+        (OtherWay(False, 1, 1, ()), "fail"),
+        (OtherWay(False, 1, 2, ("stage failed new",)), "fail"),
     ):
         assert judged("asks", "timeout", good("asks", "timeout", other_way=other)).result == result
 
