@@ -15,7 +15,7 @@ _SIGNS = {"pass": ("✓", "32"), "fail": ("✗", "31"), "skipped": ("-", "33")}
 def lines(cells: Sequence[Judged]) -> list[str]:
     """The table for the terminal: a line for each cell, and below what is wrong with those that did not pass."""
     several = len({cell.slug for cell in cells}) > 1
-    rows = [("stage", "failure", "expected", "seen", "", "date")]
+    rows = [("stage", "failure", "expected", "seen", "result", "date")]
     rows += [
         (_row(cell, several), _title(cell), cell.expected, cell.seen, cell.result, cell.at[:10])
         for cell in cells

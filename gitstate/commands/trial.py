@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Optional
 
+from gitstate.commands.clone import CONFIG
 from gitstate.commands.lines import stamp
 from gitstate.core import sabotage
 from gitstate.core.drill import KILLS, Judged, OtherWay, Seen, judge, kind_of
@@ -43,7 +44,7 @@ class Chain(NamedTuple):
 def undisturbed(chain: Chain) -> Chain:
     """Let everything go well once. Returns the chain with the times; raises NeedsHuman where it did not."""
     world = _world(chain, f"{chain.name}-undisturbed", {})
-    ended = chain.place.run(world, "A", "run", "--config", chain.config)
+    ended = _gitstate(chain, world, "A", "run")
     if ended.code or _undone(_plan(chain, world)):
         raise NeedsHuman(
             f"Undisturbed, {chain.slug} does not go through (exit {ended.code}): {_last(ended)}",
@@ -100,7 +101,7 @@ class _Trial:
     def go(self) -> Seen:
         """Sabotage, mend, resume; and ask a human's answer where one is wanted."""
         second: Optional[Ended] = None
-        running = self.place.start(self.world, "A", "run", "--config", self.chain.config)
+        running = self.place.start(self.world, "A", *_words(self.chain, "run"))
         if self.cell == "taken-over":
             while not running.ended() and not os.path.exists(self.world.of("waiting")):
                 time.sleep(_LOOK)
@@ -120,7 +121,7 @@ class _Trial:
         return self._seen(first, second, last, standing, other_way)
 
     def _run(self, world: World, clone: str = "A") -> Ended:
-        ended = self.place.run(world, clone, "run", "--config", self.chain.config)
+        ended = _gitstate(self.chain, world, clone, "run")
         if world is self.world:
             self.codes.append(ended.code)
         return ended
@@ -135,10 +136,8 @@ class _Trial:
 
     def _resolve(self, world: World, happened: bool) -> None:
         answer = ("--happened", "seen by the drill") if happened else ("--did-not-happen",)
-        self.place.run(
-            world, "A", "resolve", self.chain.slug, "--stage", self.stage.name, *answer,
-            "--config", self.chain.config,
-        )  # fmt: skip
+        words = ("resolve", self.chain.slug, "--stage", self.stage.name, *answer)
+        _gitstate(self.chain, world, "A", *words)
 
     def _answer_falsely(self, truth: bool) -> OtherWay:
         """What the other answer comes to, in a copy of the world."""
@@ -158,10 +157,10 @@ class _Trial:
         standing: Mapping[str, bytes],
         other_way: Optional[OtherWay],
     ) -> Seen:
-        world, config = self.world, self.chain.config
+        world = self.world
         struck = [line["do"] for line in world.ledger() if line["event"] == "struck"]
-        verified = self.place.run(world, "A", "verify", "--config", config)
-        self.place.run(world, "B", "sync", "--config", config)
+        verified = _gitstate(self.chain, world, "A", "verify")
+        _gitstate(self.chain, world, "B", "sync")
         plan = _plan(self.chain, world)
         now = self._standing()
         acts = self._count(world, "acted")
@@ -209,8 +208,17 @@ class _Trial:
         return (*(line[3:] for line in dirty), *(f"attempts/{name}" for name in names))
 
 
+def _gitstate(chain: Chain, world: World, clone: str, *words: str) -> Ended:
+    return chain.place.run(world, clone, *_words(chain, *words))
+
+
+def _words(chain: Chain, *words: str) -> tuple[str, ...]:
+    """A command line; in its plain form, which starts faster, where the configuration is where it is expected."""
+    return words if chain.config == CONFIG else (*words, "--config", chain.config)
+
+
 def _plan(chain: Chain, world: World, clone: str = "A") -> Ended:
-    return chain.place.run(world, clone, "plan", "--json", "--config", chain.config)
+    return _gitstate(chain, world, clone, "plan", "--json")
 
 
 def _undone(plan: Ended) -> tuple[str, ...]:

@@ -271,8 +271,10 @@ def _kill_run() -> NoReturn:
 
 
 def _kill_once_spooled() -> None:
-    """Leave somebody behind who kills the run as soon as the answer is in the spool, and before it is recorded."""
+    """Leave somebody behind who kills the run as soon as the answer is in the spool. Until the drill mends the store
+    it cannot be recorded, however busy the machine is."""
     pid = _run()
+    _hold_the_store()
     spooled = os.path.join(
         os.environ["GITSTATE_DRILL_STATE"], "attempts", f"{os.environ['GITSTATE_ATTEMPT_ID']}.spooled"
     )
@@ -283,7 +285,7 @@ def _kill_once_spooled() -> None:
     for stream in (0, 1, 2):
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
     until = time.monotonic() + _SPOOLING
-    while not os.path.exists(spooled) and time.monotonic() < until:
+    while not os.path.exists(spooled) and time.monotonic() < until and os.path.exists(_of("setup.json")):
         time.sleep(_LOOK)
     if os.path.exists(spooled):
         os.kill(pid, signal.SIGKILL)

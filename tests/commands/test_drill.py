@@ -14,7 +14,7 @@ import pytest
 
 from gitstate.core.drill import CELLS
 from tests.support.processes import bearing
-from tests.support.world import OUTLINE, Clone, World, until
+from tests.support.world import OUTLINE, Clone, Done, World, until
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what lives is told by /proc")
 
@@ -62,6 +62,15 @@ def nothing_is_left(world: World) -> bool:
     return not list(world.home.glob("gitstate-*")) and until(lambda: not bearing("PROVIDER_HOME", world.home))
 
 
+def drill(world: World, *words: str, code: int, **env: str) -> Done:
+    """`gitstate drill`, with the patience that it takes on a busy machine."""
+    running = world.a.start("drill", *words, **env)
+    out, err = running.process.communicate(timeout=1800)
+    done = Done(running.process.returncode, out, err)
+    assert done.code == code, done
+    return done
+
+
 def results(path: Path) -> dict[str, str]:
     """STAGE CELL -> result."""
     return {
@@ -75,9 +84,7 @@ def drilled(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, str]:
     folder = tmp_path_factory.mktemp("drill")
     world = make(folder / "w", {"outline": OUTLINE, "publish": PUBLISH, "mail": MAIL}, outlined=True)
     before, there = everything(world.a.path), everything(world.remote)
-    done = world.a.gitstate(
-        "drill", "--out", str(folder / "drill.json"), "--out", str(folder / "drill.md"), code=0
-    )
+    done = drill(world, "--out", str(folder / "drill.json"), "--out", str(folder / "drill.md"), code=0)
     assert everything(world.a.path) == before
     assert everything(world.remote) == there
     assert world.paid() == {"two/outline": 1}  # by the run before it
@@ -97,28 +104,28 @@ def test_p11_a_workflow_of_every_kind_of_stage_passes_the_whole_matrix(drilled: 
 
 def test_check_holds_until_the_workflow_changes_and_says_what_did(drilled: tuple[World, str]) -> None:
     world, _ = drilled
-    check = ("drill", "--check", str(world.folder.parent / "drill.json"))
-    world.a.gitstate(*check, code=0)
+    check = ("--check", str(world.folder.parent / "drill.json"))
+    drill(world, *check, code=0)
     world.a.commit({"plan.yaml": "- one\n- two\n- three\n"})
-    world.a.gitstate(*check, code=0)
-    assert "tried without --real" in world.a.gitstate(*check, "--real", code=1).out
+    drill(world, *check, code=0)
+    assert "tried without --real" in drill(world, *check, "--real", code=1).out
     world.a.commit({"prompts/outline.md": "Another outline of {{ slug }}.\n"})
-    assert "Changed since: stages.outline.prompt." in world.a.gitstate(*check, code=1).out
+    assert "Changed since: stages.outline.prompt." in drill(world, *check, code=1).out
 
 
 def test_check_of_a_part_is_no_full_pass(tmp_path: Path) -> None:
     world = make(tmp_path / "w", {"outline": OUTLINE})
     path = str(tmp_path / "part.json")
-    world.a.gitstate("drill", "two", "--cell", "killed-before", "--out", path, code=0)
+    drill(world, "two", "--cell", "killed-before", "--out", path, code=0)
     assert [cell["slug"] for cell in json.loads(Path(path).read_text())["cells"]] == ["two"]
-    assert "no full pass" in world.a.gitstate("drill", "--check", path, code=1).out
+    assert "no full pass" in drill(world, "--check", path, code=1).out
 
 
 def test_p11_evidence_that_never_finds_anything_fails_the_cell(tmp_path: Path) -> None:
     world = make(tmp_path / "w", {"outline": OUTLINE, "publish": PUBLISH}, NEVER)
     path = tmp_path / "drill.json"
     words = ("--real", "--stage", "publish", "--cell", "killed-middle", "--cell", "killed-before")
-    done = world.a.gitstate("drill", *words, "--out", str(path), code=1)
+    done = drill(world, *words, "--out", str(path), code=1)
     assert results(path) == {"publish killed-before": "pass", "publish killed-middle": "fail"}
     assert "2 acts in the world instead of 1." in done.out
     assert nothing_is_left(world)
@@ -128,7 +135,7 @@ def test_real_commands_pass_where_they_are_sound(tmp_path: Path) -> None:
     world = make(tmp_path / "w", {"outline": OUTLINE, "publish": PUBLISH, "mail": MAIL})
     path = tmp_path / "drill.json"
     cells = [word for name in ("killed-after", "reply-lost", "taken-over") for word in ("--cell", name)]
-    world.a.gitstate("drill", "--real", *cells, "--out", str(path), code=0)
+    drill(world, "--real", *cells, "--out", str(path), code=0)
     assert set(results(path).values()) == {"pass"}
     assert len(results(path)) == 9
     assert world.paid()["one/outline"] > 3  # the provider was really called
@@ -140,14 +147,14 @@ def test_one_item_a_file_and_several_outputs_can_be_drilled(tmp_path: Path) -> N
         tmp_path / "w", {"both": stage}, {"docs/x/one.md": "1\n", "docs/two.md": "2\n"}, each="docs/**/*.md"
     )
     cells = [word for name in ("killed-middle", "reply-lost") for word in ("--cell", name)]
-    done = world.a.gitstate("drill", "--items", "2", *cells, code=0)
+    done = drill(world, "--items", "2", *cells, code=0)
     assert "x/one/both" in done.out
     assert "4 of 4 cells passed." in done.out
 
 
 def test_a_workflow_that_does_not_work_is_not_drilled(tmp_path: Path) -> None:
     world = make(tmp_path / "w", {"publish": {"run": "exit 1", "output": "out/{slug}.md"}})
-    done = world.a.gitstate("drill", "--real", code=3)
+    done = drill(world, "--real", code=3)
     assert "Undisturbed, one does not go through" in done.err
     assert nothing_is_left(world)
 
@@ -162,8 +169,8 @@ def test_words_that_mean_nothing_are_refused_before_anything_is_done(tmp_path: P
         ["--config", "other.yaml"],
         ["three"],
     ):
-        world.a.gitstate("drill", *words, code=2)
-    world.a.gitstate("drill", code=2, TMPDIR=str(world.a.path))
+        drill(world, *words, code=2)
+    drill(world, code=2, TMPDIR=str(world.a.path))
     assert nothing_is_left(world)
 
 
@@ -181,7 +188,7 @@ def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, number: sign
 
 def test_what_is_kept_is_named(tmp_path: Path) -> None:
     world = make(tmp_path / "w", {"outline": OUTLINE})
-    done = world.a.gitstate("drill", "--cell", "killed-before", "--keep", code=0)
+    done = drill(world, "--cell", "killed-before", "--keep", code=0)
     (kept,) = world.home.glob("gitstate-drill-*")
     assert f"The clones are kept: {kept}" in done.err
     (clone,) = kept.glob("*-killed-before/A")
