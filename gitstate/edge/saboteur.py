@@ -191,14 +191,12 @@ def _hand_on(stdout: bytes) -> None:
 
 
 def _deliver(answers: Sequence[bytes]) -> None:
-    """Put an answer where gitstate looks for it: one for each output, or a real command's (standard output first)."""
+    """Put an answer where gitstate looks for it: a real command's, which begins with its standard output, or a
+    stand-in's, of one file for each output, which is an answer wherever the command runs."""
     paths = _outputs()
     if len(answers) > len(paths):
         _hand_on(answers[0])
         answers = answers[1:]
-    elif len(answers) == 1:
-        _hand_on(answers[0])
-        return
     for path, answer in zip(paths, answers):
         if answer or os.path.exists(path):
             with open(path, "wb") as file:
