@@ -368,6 +368,36 @@ def doctor(json: Json = False) -> int:
 
 
 @cli.command()
+def drill(
+    slugs: Slugs = None,
+    items: Annotated[int, typer.Option("--items", min=1, help="Drill this many of the items.")] = 1,
+    stage: Stages = None,
+    cell: Annotated[
+        Optional[list[str]],
+        typer.Option("--cell", help="Only this failure, like killed-before (repeatable)."),
+    ] = None,
+    real: Annotated[
+        bool, typer.Option("--real", help="Run your own commands instead of recorded stand-ins.")
+    ] = False,
+    out: Annotated[
+        Optional[list[str]], typer.Option("--out", help="Write it to FILE.md or FILE.json (repeatable).")
+    ] = None,
+    check: Annotated[
+        str, typer.Option("--check", help="Only say whether the workflow is as in this FILE.json; for CI.")
+    ] = "",
+    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Cells to try at once.")] = 2,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the throw-away clones there.")] = False,
+    config: Config = "gitstate.yaml",
+) -> int:
+    """Try every failure on your own workflow, in throw-away clones: what must come of it, and what did."""
+    from gitstate.commands.drill import Options, drill
+
+    words = (tuple(found or ()) for found in (slugs, stage, cell, out))
+    chosen, stages, cells, paths = words
+    return drill(config, Options(chosen, items, stages, cells, real, keep, jobs, paths, check))
+
+
+@cli.command()
 def classify(
     file: Annotated[
         str, typer.Argument(help="Signals as JSON; standard input by default.", show_default=False)

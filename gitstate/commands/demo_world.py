@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shlex
 import signal
 import subprocess
@@ -18,19 +17,10 @@ from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from gitstate import show
+from gitstate.edge import itself
 from gitstate.errors import UsageError
 
 _PATIENCE = 120.0  # seconds that any one command gets; all of them take a few
-# What would make git look at another repository, or at the settings of this session's user.
-_FOREIGN = re.compile(r"GIT_|GITSTATE_|LEDGER$|EDITOR$")
-
-
-# Not `python -m`, which would look for modules in the folder that the command runs in.
-_PLACE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_START = (
-    "import sys; sys.path[:1] == [''] and sys.path.pop(0); "
-    f"sys.path.append({_PLACE!r}); from gitstate.__main__ import main; sys.exit(main())"
-)
 
 
 class FalseClaim(Exception):
@@ -261,29 +251,20 @@ def make_folder(folder: str) -> str:
 
 
 def _environment(ledger: str) -> dict[str, str]:
-    """This process's environment without git's settings, so that the demo runs alike on every machine."""
-    env = {name: value for name, value in os.environ.items() if not _FOREIGN.search(name)}
-    for name in ("GIT_SSH", "GIT_EXEC_PATH"):  # where an unusual installation of git finds its own parts
-        if name in os.environ:
-            env[name] = os.environ[name]
-    env.update(
-        GIT_CONFIG_GLOBAL=os.devnull,
-        GIT_CONFIG_SYSTEM=os.devnull,
-        GIT_CONFIG_NOSYSTEM="1",
-        GIT_TERMINAL_PROMPT="0",
+    """What runs alike on every machine."""
+    return itself.environment(
         LEDGER=ledger,
         PYTHONIOENCODING="utf-8",
         PYTHONUTF8="1",
         # `python3` in the workflow is the one that runs gitstate
         PATH=os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", os.defpath)]),
     )
-    return env
 
 
 def _argv(command: Sequence[str]) -> list[str]:
     """What to start for a command as typed: `gitstate` is this very installation, one word with spaces a shell's."""
     if command[0] == "gitstate":
-        return [sys.executable, "-c", _START, *command[1:]]
+        return [*itself.COMMAND, *command[1:]]
     return ["/bin/sh", "-c", command[0]] if len(command) == 1 and " " in command[0] else list(command)
 
 
