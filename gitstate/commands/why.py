@@ -15,6 +15,7 @@ from gitstate.core.outlook import in_time, outlook
 from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import Act
+from gitstate.core.summary import is_failed_attempt
 from gitstate.edge.snapshot import View
 
 
@@ -137,7 +138,8 @@ def _spend(receipts: Sequence[Receipt], log: Sequence[LogLine]) -> dict[str, Any
         return sum(value for line in lines if isinstance(value := line.extra.get(name), (int, float)))
 
     accepted = {line.attempt for line in receipts}
-    verdicts = [line for line in log if line.kind == "verdict" and line.attempt not in accepted]
+    failed = {line.attempt: line for line in log if is_failed_attempt(line) and line.attempt not in accepted}
+    verdicts = list(failed.values())
     return {
         "seconds": total([*receipts, *verdicts], "seconds"),
         "usd": total([*receipts, *verdicts], "usd"),

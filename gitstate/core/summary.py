@@ -9,6 +9,7 @@ from gitstate.core.derive import STATES, Reason, State, Status
 from gitstate.core.plan import Plan
 from gitstate.core.receipt import LogLine
 from gitstate.core.snapshot import Receipts, WorkKey
+from gitstate.core.verdict import ASKING
 
 
 class Price(NamedTuple):
@@ -118,11 +119,16 @@ def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
             {
                 line.attempt: line.extra
                 for line in lines
-                if line.kind == "verdict" and line.attempt not in accepted
+                if is_failed_attempt(line) and line.attempt not in accepted
             }.values()
         ),
         "lost": _spent(line.extra for line in lines if line.kind == "lost"),
     }
+
+
+def is_failed_attempt(line: LogLine) -> bool:
+    """Whether a line is of an attempt that failed; where evidence could not tell of an act, nothing was attempted."""
+    return line.kind == "verdict" and line.extra.get("rule") != ASKING[1]
 
 
 def _spent(facts: Iterable[Mapping[str, Any]]) -> Spend:
