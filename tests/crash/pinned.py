@@ -23,7 +23,9 @@ def preload() -> None:
     """Import all that a run imports, so that forked children need not."""
     import gitstate.cli
     import gitstate.commands.plan
+    import gitstate.commands.resolve
     import gitstate.commands.run
+    import gitstate.commands.sync
     import gitstate.commands.verify
     import gitstate.edge.cache
     import gitstate.edge.sandbox
@@ -55,7 +57,7 @@ def gitstate(
 
 def pin(start: int, serial: bool) -> None:
     """Replace clock, attempt ids and the seconds that commands take by what is the same every time."""
-    from gitstate.commands import loop, restore, session
+    from gitstate.commands import acts, lines, loop, restore, session
     from gitstate.edge import index, refs
 
     ticks = itertools.count()
@@ -70,7 +72,7 @@ def pin(start: int, serial: bool) -> None:
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("gitstate.") and hasattr(module, "utc_now"):
             module.utc_now = utc_now  # type: ignore[attr-defined]
-    session.new_attempt = restore.new_attempt = new_attempt
+    session.new_attempt = restore.new_attempt = acts.new_attempt = lines.new_attempt = new_attempt
     execute = session.execute
     session.execute = lambda *args: execute(*args)._replace(seconds=1.0)
     # Only for speed: here nothing living ever holds a lock that is to be cleared, and room comes at once or never.

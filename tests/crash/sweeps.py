@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Optional
 
 from tests.crash import (
+    acts,
     errors,
     fulldisk,
     images,
@@ -56,7 +57,7 @@ class Plan(NamedTuple):
     one: Callable[[Base, Point, Optional[Plant]], Outcome]
     every: int  # which part of the points CI runs: every n-th
     unavailable: Callable[[], str] = lambda: ""  # why it cannot run here
-    remote: bool = False  # whether its template is a clone of something
+    prepare: Optional[Callable[..., Base]] = None  # makes the template that it needs, if not the usual one
 
 
 def _kill(mode: str, every: int, count: Optional[int] = None) -> Plan:
@@ -65,6 +66,16 @@ def _kill(mode: str, every: int, count: Optional[int] = None) -> Plan:
 
 def _error(kind: str, mode: str, every: int) -> Plan:
     return Plan(lambda base, seed: errors.points(base, kind, mode), errors.one, every)
+
+
+def _push(mode: str) -> Plan:
+    prepare = functools.partial(stage.prepare, remote=True)
+    return Plan(lambda base, _: pushes.points(base, mode), pushes.one, 15, prepare=prepare)
+
+
+def _acts(scenario: str, every: int) -> Plan:
+    prepare = functools.partial(acts.prepare, scenario=scenario)
+    return Plan(lambda base, seed: acts.points(base, seed, scenario), acts.one, every, prepare=prepare)
 
 
 PLANS: dict[str, Plan] = {
@@ -83,8 +94,11 @@ PLANS: dict[str, Plan] = {
     "error-full": _error("enospc", "full", 60),
     "error-dead": _error("eio", "dead", 60),
     "full-disk": Plan(fulldisk.points, fulldisk.one, 11, fulldisk.unavailable),
-    "push-caller": Plan(lambda base, _: pushes.points(base, "caller"), pushes.one, 15, remote=True),
-    "push-parent": Plan(lambda base, _: pushes.points(base, "parent"), pushes.one, 15, remote=True),
+    "push-caller": _push("caller"),
+    "push-parent": _push("parent"),
+    "acts-evidence": _acts("evidence", 280),
+    "acts-human": _acts("human", 280),
+    "acts-keyed": _acts("keyed", 280),
     "bystander": Plan(strangers.bystander_points, strangers.bystander, 40),
     "together": Plan(together.points, together.one, 20),
     "torn": Plan(strangers.torn_points, strangers.torn, 4),
@@ -128,11 +142,13 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int, every: int = 
 
 
 @contextlib.contextmanager
-def template(plant: Optional[Plant] = None, *, remote: bool = False) -> Iterator[Base]:
+def template(
+    plant: Optional[Plant] = None, prepare: Optional[Callable[..., Base]] = None
+) -> Iterator[Base]:
     """A template to sweep over, gone afterwards. With a planted bug its ending is not to be relied on."""
     pinned.preload()
     with tempfile.TemporaryDirectory(prefix="gitstate-crash-", dir=worlds.scratch() or None) as folder:
-        yield stage.prepare(folder, remote=remote, plant=plant)
+        yield (prepare or stage.prepare)(folder, plant=plant)
 
 
 def sweep(
@@ -148,12 +164,9 @@ def sweep(
     plan = PLANS[name]
     if why := plan.unavailable():
         return Summary(name, 0, [], 0.0, {}, why)
-    if plan.remote:
-        with template(remote=True) as shared:
-            points = _sample(plan.points(shared, seed), plan.every if quick else every, seed)
-            return run(name, functools.partial(_safely, plan.one, shared), points, jobs, say)
-    points = _sample(plan.points(base, seed), plan.every if quick else every, seed)
-    return run(name, functools.partial(_safely, plan.one, base), points, jobs, say)
+    with contextlib.nullcontext(base) if plan.prepare is None else template(prepare=plan.prepare) as found:
+        points = _sample(plan.points(found, seed), plan.every if quick else every, seed)
+        return run(name, functools.partial(_safely, plan.one, found), points, jobs, say)
 
 
 def _sample(points: list[Point], every: int, seed: int) -> list[Point]:
@@ -176,7 +189,7 @@ def _found(point: Point) -> Outcome:
     name, mutant = list(mutants.MUTANTS.items())[number]
     plan = PLANS[mutant.sweep]
     tried = 0
-    with template() as base, template(mutant.plant) as mutated:
+    with template(prepare=plan.prepare) as base, template(mutant.plant, plan.prepare) as mutated:
         near = {call.seq for call in mutated.calls if call.mutates and mutant.near(call)}
         points = [found for found in plan.points(mutated, seed) if found.at[0] in near]
         random.Random(seed).shuffle(points)
