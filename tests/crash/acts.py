@@ -353,9 +353,9 @@ class Play(Stage):
             bad.append(f"not everything is done: {ours[-500:]}")
         if os.path.exists(self.world.remote):
             other = self.clone("fresh")
-            code = self.in_(other, ("sync",), 21)
-            if code or self._plan(other) != ours:
-                bad.append(f"P3: a fresh clone (sync exits {code}) prints another plan: {other.said()[-500:]!r}")
+            other.git("fetch", "-q", "origin", "refs/notes/*:refs/notes/*")
+            if self._plan(other) != ours:
+                bad.append(f"P3: a fresh clone prints another plan: {other.said()[-500:]!r}")
         return bad
 
     def _plan(self, world: World) -> str:
