@@ -398,6 +398,25 @@ def test_p11_a_remote_that_goes_away_just_before_the_act(tmp_path: Path) -> None
     assert outside.questions() == []  # it was withdrawn, so nobody needs to ask
 
 
+@pytest.mark.parametrize("how", [NO_EVIDENCE, ()])
+def test_p11_an_act_that_was_told_of_and_never_begun_is_nobodys_matter(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    made, outside = world(tmp_path, remote=True, without=how)
+    hook = made.remote / "hooks" / "post-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nuntil [ -s {made.home}/pid ]; do sleep 0.02; done\nkill -9 $(cat {made.home}/pid)\n")
+    hook.chmod(0o755)
+    running = made.a.start("run", "--push", "end")  # so that the first push tells of the act
+    (made.home / "pid").write_text(str(running.process.pid))
+    running.wait(-signal.SIGKILL)
+    assert kinds(made) == ["intent"]
+    hook.unlink()
+    assert "word" not in made.a.run().err
+    assert kinds(made) == ["intent", "intent", "withdrawn"]
+    assert (outside.made(), outside.questions()) == ({"one": 1}, [])
+
+
 def test_p11_two_clones_that_begin_at_once_act_once(tmp_path: Path) -> None:
     made, outside = world(tmp_path, "one", "two", "three", remote=True)
     made.a.run("--stage", "article")
