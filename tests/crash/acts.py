@@ -5,9 +5,8 @@ counts what it was asked for and what it made, and that is the truth that everyt
 once and looks at nothing before: that it happens only once is gitstate's doing, not its own.
 
 Scenarios: "evidence" (the service can be asked), "human" (only a person can tell; who says what the service knows),
-"keyed" (the service makes equal keys one). What dies: see `kills`; besides "double" (the next run dies as well),
-"again" (every call of the run, or of the `resolve`, that comes after a death in the act) and "elsewhere" (everything
-dies, and another clone takes over before this one comes back).
+"keyed" (the service makes equal keys one). What dies: see `kills`; besides, "elsewhere" (everything dies, and another
+clone takes over before this one comes back) and "again" (everything dies in the act, and again in what comes then).
 """
 
 from __future__ import annotations
@@ -191,30 +190,32 @@ def _ending(world: World) -> Ending:
 
 
 def points(base: Base, seed: int, scenario: str) -> list[Point]:
-    """Every call, dying in each way; seeded pairs; and every call of what comes after a death in the act."""
+    """Every call, dying in each way; and seeded pairs."""
     numbers = [call.seq for call in base.calls if call.mutates]
     rng = random.Random(seed)
-    pairs = [(rng.choice(numbers), int(rng.paretovariate(0.6)) + 8) for _ in range(len(numbers) // 6)]
-    found = [Point(mode, (number,)) for mode in ("tree", "caller", "parent") for number in numbers]
-    found += [Point("double", pair) for pair in pairs]
-    if scenario != "keyed":
-        found += [Point("elsewhere", (number,)) for number in numbers]
-    for number in _in_the_act(base):
-        with Play(base, Point(scenario, ())) as play:
-            play.supervised(RUN, _at(number, "kill-tree"))
-            if scenario == "human":
-                calls = play.supervised(play.answer(), lambda call: None, start=1).calls
-            else:
-                calls = play.supervised(RUN, lambda call: None, start=1).calls
-            found += [Point("again", (number, call.seq)) for call in calls if call.mutates]
-    return found
-
-
-def _in_the_act(base: Base) -> list[int]:
-    """A death just before the service hears of it, and one just after."""
+    pairs = [(rng.choice(numbers), int(rng.paretovariate(0.6)) + 8) for _ in range(len(numbers) // 4)]
+    modes = ("tree", "caller", "parent", *(("elsewhere",) if scenario != "keyed" else ()))
     return [
-        next(call.seq for call in base.calls if call.path.endswith(f"/{mark}")) for mark in ("asking", "answered")
+        *(Point(mode, (number,)) for mode in modes for number in numbers),
+        *(Point("double", pair) for pair in pairs),
     ]
+
+
+def points_after(base: Base, seed: int) -> list[Point]:
+    """For a death just before the service hears of an act, and one just after, every call of what comes then: the run
+    that asks evidence, or the `resolve` of who has looked at the service."""
+    found = []
+    for mark in ("asking", "answered"):
+        number = next(call.seq for call in base.calls if call.path.endswith(f"/{mark}"))
+        with Play(base, Point("again", (number,))) as play:
+            play.supervised(RUN, _at(number, "kill-tree"))
+            calls = play.supervised(play.what_follows(), lambda call: None, start=1).calls
+            found += [
+                Point("again", (number, call.seq), path=play.relative(call).path)
+                for call in calls
+                if call.mutates
+            ]
+    return found
 
 
 def _at(number: int, verdict: supervise.Verdict) -> Any:
@@ -261,6 +262,11 @@ class Play(Stage):
         if made:
             return ("resolve", slug, "--happened", json.dumps({"url": made[0]["url"]}))
         return ("resolve", slug, "--did-not-happen")
+
+    def what_follows(self) -> Sequence[str]:
+        """What is done next after a death in the act."""
+        with open(os.path.join(self.world.repo, "gitstate.yaml"), encoding="utf-8") as file:
+            return self.answer() if SCENARIOS["human"] in file.read() else RUN
 
     def resume(self, start: int, world: Optional[Published] = None) -> list[str]:
         """Run again, and do what a person is told to do, until nothing is left to do."""
@@ -335,10 +341,16 @@ class Play(Stage):
         for one in (world, *others):
             if os.path.exists(os.path.join(one.folder, "early")):
                 bad.append("P11: a later stage began before the effect's receipt was recorded")
-            bad += [f"{word!r} was printed: {one.said()[-600:]!r}" for word in invariants.WORDS if word in one.said()]
+            bad += [
+                f"{word!r} was printed: {one.said()[-600:]!r}"
+                for word in invariants.WORDS
+                if word in one.said()
+            ]
         found = _ending(world)
         if found.tree != self.base.ending.tree:
-            bad.append(f"the tree differs: {sorted(set(found.tree.items()) ^ set(self.base.ending.tree.items()))[:4]}")
+            bad.append(
+                f"the tree differs: {sorted(set(found.tree.items()) ^ set(self.base.ending.tree.items()))[:4]}"
+            )
         if found.receipts != self.base.ending.receipts:
             bad.append(f"the receipts differ: {found.receipts} instead of {self.base.ending.receipts}")
         bad += invariants.after_crash(world) + invariants._users(world, strict=True)
@@ -394,8 +406,8 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
                 bad += [f"right after it: {line}" for line in play.at_once()]
             except RuntimeError as error:  # what git itself cannot read is found, whatever comes after it
                 return Outcome(point, " then ".join(where), [*bad, f"right after it: {error}"], True)
-            if point.mode == "again" and not _has_evidence(play):
-                arguments = play.answer()
+            if point.mode == "again":
+                arguments = play.what_follows()
         if not where:
             return Outcome(point, "", [], reached=False)
         if point.mode == "again" and arguments != RUN and point.at[-1] % 2:
@@ -407,11 +419,6 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
             bad += [f"elsewhere: {line}" for line in play.resume(4, others[0])]
         bad += play.resume(32) or play.judged(others)
         return Outcome(point, " then ".join(where), bad, True, _note(play))
-
-
-def _has_evidence(play: Play) -> bool:
-    with open(os.path.join(play.world.repo, "gitstate.yaml"), encoding="utf-8") as file:
-        return "on_stale: ask" not in file.read()
 
 
 def _note(play: Play) -> str:

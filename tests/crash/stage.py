@@ -20,6 +20,7 @@ class Point(NamedTuple):
     mode: str
     at: tuple[int, ...]
     errno: int = 0
+    path: str = ""  # that of the last call, where that is known beforehand
 
 
 class Outcome(NamedTuple):

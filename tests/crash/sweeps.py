@@ -78,6 +78,11 @@ def _acts(scenario: str, every: int) -> Plan:
     return Plan(lambda base, seed: acts.points(base, seed, scenario), acts.one, every, prepare=prepare)
 
 
+def _acts_after(scenario: str, every: int) -> Plan:
+    prepare = functools.partial(acts.prepare, scenario=scenario)
+    return Plan(acts.points_after, acts.one, every, prepare=prepare)
+
+
 PLANS: dict[str, Plan] = {
     "kill-tree": _kill("tree", 12),
     "kill-caller": _kill("caller", 40),
@@ -96,9 +101,11 @@ PLANS: dict[str, Plan] = {
     "full-disk": Plan(fulldisk.points, fulldisk.one, 11, fulldisk.unavailable),
     "push-caller": _push("caller"),
     "push-parent": _push("parent"),
-    "acts-evidence": _acts("evidence", 280),
-    "acts-human": _acts("human", 280),
-    "acts-keyed": _acts("keyed", 280),
+    "acts-evidence": _acts("evidence", 500),
+    "acts-human": _acts("human", 500),
+    "acts-keyed": _acts("keyed", 500),
+    "acts-asking": _acts_after("evidence", 250),
+    "acts-resolve": _acts_after("human", 60),
     "bystander": Plan(strangers.bystander_points, strangers.bystander, 40),
     "together": Plan(together.points, together.one, 20),
     "torn": Plan(strangers.torn_points, strangers.torn, 4),
@@ -142,9 +149,7 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int, every: int = 
 
 
 @contextlib.contextmanager
-def template(
-    plant: Optional[Plant] = None, prepare: Optional[Callable[..., Base]] = None
-) -> Iterator[Base]:
+def template(plant: Optional[Plant] = None, prepare: Optional[Callable[..., Base]] = None) -> Iterator[Base]:
     """A template to sweep over, gone afterwards. With a planted bug its ending is not to be relied on."""
     pinned.preload()
     with tempfile.TemporaryDirectory(prefix="gitstate-crash-", dir=worlds.scratch() or None) as folder:
@@ -191,7 +196,9 @@ def _found(point: Point) -> Outcome:
     tried = 0
     with template(prepare=plan.prepare) as base, template(mutant.plant, plan.prepare) as mutated:
         near = {call.seq for call in mutated.calls if call.mutates and mutant.near(call)}
-        points = [found for found in plan.points(mutated, seed) if found.at[0] in near]
+        points = [
+            found for found in plan.points(mutated, seed) if found.at[0] in near and mutant.then in found.path
+        ]
         random.Random(seed).shuffle(points)
         for where in points[:_ENOUGH]:
             outcome = plan.one(base._replace(calls=mutated.calls), where, mutant.plant)

@@ -405,7 +405,9 @@ def test_p11_an_act_that_was_told_of_and_never_begun_is_nobodys_matter(
     made, outside = world(tmp_path, remote=True, without=how)
     hook = made.remote / "hooks" / "post-receive"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text(f"#!/bin/sh\nuntil [ -s {made.home}/pid ]; do sleep 0.02; done\nkill -9 $(cat {made.home}/pid)\n")
+    hook.write_text(
+        f"#!/bin/sh\nuntil [ -s {made.home}/pid ]; do sleep 0.02; done\nkill -9 $(cat {made.home}/pid)\n"
+    )
     hook.chmod(0o755)
     running = made.a.start("run", "--push", "end")  # so that the first push tells of the act
     (made.home / "pid").write_text(str(running.process.pid))
