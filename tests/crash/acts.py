@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Optional
 
 from tests.crash import invariants, pinned, supervise, worlds
-from tests.crash.invariants import LOG, RECEIPTS, Ending
+from tests.crash.invariants import LOG, Ending
 from tests.crash.pinned import Plant
 from tests.crash.pushes import locks
 from tests.crash.stage import Base, Outcome, Point, Stage
-from tests.crash.supervise import Call
 from tests.crash.worlds import World
 from tests.support.service import Asked, Service
 
@@ -59,9 +58,9 @@ slug, key = os.environ["GITSTATE_SLUG"], os.environ["GITSTATE_IDEMPOTENCY_KEY"]
 def call(method, path, body):
     with open(os.environ["HOME"] + "/port") as file:
         port = int(file.read())
-    head = f"{method} {path} HTTP/1.1\\r\\nIdempotency-Key: {key}\\r\\nConnection: close\\r\\nContent-Length: {len(body)}"
+    head = f"Idempotency-Key: {key}\\r\\nConnection: close\\r\\nContent-Length: {len(body)}"
     with socket.create_connection(("127.0.0.1", port)) as line:
-        line.sendall(f"{head}\\r\\n\\r\\n{body}".encode())
+        line.sendall(f"{method} {path} HTTP/1.1\\r\\n{head}\\r\\n\\r\\n{body}".encode())
         reply = b"".join(iter(lambda: line.recv(65536), b""))
     head, _, text = reply.partition(b"\\r\\n\\r\\n")
     if int(head.split()[1]) >= 300:
