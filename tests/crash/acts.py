@@ -26,7 +26,7 @@ from tests.crash.pinned import Plant
 from tests.crash.pushes import locks
 from tests.crash.stage import Base, Outcome, Point, Stage
 from tests.crash.worlds import World
-from tests.support.service import Asked, Service
+from tests.support.service import CLIENT, Asked, Service
 
 RUN = ("run", "--push", "end")
 SCENARIOS = {
@@ -49,37 +49,6 @@ stages:
     run: sh "$HOME/after.sh" {{{{ needs.publish }}}}
     output: after/{{slug}}.txt
 """
-# The marks are calls of the act's own, before and after the service has heard of it.
-_CLIENT = """\
-import json, os, socket, sys
-
-slug, key = os.environ["GITSTATE_SLUG"], os.environ["GITSTATE_IDEMPOTENCY_KEY"]
-
-def call(method, path, body):
-    with open(os.environ["HOME"] + "/port") as file:
-        port = int(file.read())
-    head = f"Idempotency-Key: {key}\\r\\nConnection: close\\r\\nContent-Length: {len(body)}"
-    with socket.create_connection(("127.0.0.1", port)) as line:
-        line.sendall(f"{method} {path} HTTP/1.1\\r\\n{head}\\r\\n\\r\\n{body}".encode())
-        reply = b"".join(iter(lambda: line.recv(65536), b""))
-    head, _, text = reply.partition(b"\\r\\n\\r\\n")
-    if int(head.split()[1]) >= 300:
-        sys.exit(f"HTTP {head.decode()}")
-    return json.loads(text)
-
-def mark(name):
-    open(os.path.join(os.environ["GITSTATE_SCRATCH"], name), "w").close()
-
-if sys.argv[1] == "put":
-    mark("asking")
-    found = [call("POST", "/articles", json.dumps({"external_id": slug}))]
-    mark("answered")
-else:
-    found = call("GET", "/articles?external_id=" + slug, "")
-if not found:
-    sys.exit(1)
-print(json.dumps({"url": found[0]["url"]}))
-"""
 _AFTER = """\
 blob=$(git rev-parse "HEAD:$1") && git notes --ref=gitstate show "$blob" 2>/dev/null | grep -q '"stage":"publish"' ||
     echo "$GITSTATE_SLUG" >> "$HOME/early"
@@ -90,7 +59,7 @@ echo "after it"
 class Published(World):
     """A world whose works are one act each, and something that comes after it."""
 
-    BESIDE: ClassVar = {"client.py": _CLIENT, "after.sh": _AFTER}
+    BESIDE: ClassVar = {"client.py": CLIENT, "after.sh": _AFTER}
 
     def managed(self) -> dict[str, bytes]:
         """Each output's path, and what must be there in the end."""
@@ -159,6 +128,15 @@ def make(folder: str, scenario: str, items: tuple[str, ...] = ("one",), *, remot
     return world
 
 
+def put_beside(world: Published, asked: int) -> None:
+    """What is no part of a clone: the commands, and a service that was asked so many times."""
+    for name, text in world.BESIDE.items():
+        Path(world.folder, name).write_text(text, encoding="utf-8")
+    for _ in range(asked):
+        world.outside.write("POST", "/articles", {"external_id": world.items[0]}, "")
+        world.outside.note(Asked("POST", "/articles", "", "normal", 201, 0.0))
+
+
 def prepare(folder: str, scenario: str, plant: Optional[Plant] = None) -> Base:
     """Make a template and run it once undisturbed, watched, as `stage.prepare` does."""
     template = os.path.join(folder, "template")
@@ -168,7 +146,7 @@ def prepare(folder: str, scenario: str, plant: Optional[Plant] = None) -> Base:
         result = play.supervised(RUN, lambda call: None)
         assert result.code == 0 or plant, play.world.said()
         calls = [play.relative(call) for call in result.calls]
-        found = base._replace(calls=calls, ending=_ending(play.world))
+        found = base._replace(calls=calls, ending=ending(play.world))
         if plant is None:
             play.base = found
             bad = play.judged()
@@ -176,7 +154,7 @@ def prepare(folder: str, scenario: str, plant: Optional[Plant] = None) -> Base:
     return found
 
 
-def _ending(world: World) -> Ending:
+def ending(world: World) -> Ending:
     """What a world ended in; of the receipts what is the same whoever vouches."""
     receipts = {
         json.dumps([blob, *(fields[name] for name in ("work", "slug", "stage", "outputs"))])
@@ -229,22 +207,30 @@ class Play(Stage):
 
     world: Published
 
-    def __init__(self, base: Base, point: Point, plant: Optional[Plant] = None) -> None:
+    def __init__(
+        self, base: Base, point: Point, plant: Optional[Plant] = None, *, in_place: bool = False
+    ) -> None:
+        """`in_place`: not in a copy."""
         super().__init__(base, plant)
-        self.point = point
+        self.point, self._in_place = point, in_place
         self.has_acted = False  # whether a command of an act may have begun
         self.was_asked = False  # whether a person was asked
         self.note = ""
 
     def __enter__(self) -> Play:
-        super().__enter__()
+        if self._in_place:
+            assert isinstance(self.base.world, Published)
+            self.world = self.base.world
+        else:
+            super().__enter__()
         self._outside = Outside(self.world)
         self.service = self._outside.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._outside.__exit__()
-        super().__exit__()
+        if not self._in_place:
+            super().__exit__()
 
     def supervised(self, *arguments: Any, **more: Any) -> supervise.Result:
         """As `Stage.supervised`; it sees whether an act began."""
@@ -345,7 +331,7 @@ class Play(Stage):
                 for word in invariants.WORDS
                 if word in one.said()
             ]
-        found = _ending(world)
+        found = ending(world)
         if found.tree != self.base.ending.tree:
             bad.append(
                 f"the tree differs: {sorted(set(found.tree.items()) ^ set(self.base.ending.tree.items()))[:4]}"
