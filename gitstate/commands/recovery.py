@@ -16,6 +16,7 @@ from gitstate.commands.reacting import decided
 from gitstate.commands.session import Session, Settled
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
+from gitstate.edge import group
 from gitstate.edge.attempts import Attempt, Intent
 
 
@@ -97,6 +98,9 @@ def _sweep(session: Session, found: list[Attempt]) -> None:
     for path in (*session.attempts.strays(), *_temporary(state), *_temporary(os.path.join(state, "cache"))):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+    # What a killed run had started lives until its watchdog is done with it. What it does by then is not seen by those
+    # who ask whether it has happened, so it is ended first. (Each such folder's name is its job's mark.)
+    group.kill(dict.fromkeys(os.listdir(session.scratch), 0))
     session.worktrees.clear()
     # Private folders of commands that died with their run. Nothing of value: a response is spooled from there.
     shutil.rmtree(session.scratch, ignore_errors=True)

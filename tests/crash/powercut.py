@@ -342,7 +342,9 @@ def _judge_act(traced: Traced, cut: Cut, folder: str) -> Judged:
         acts.put_beside(world, asked)
         base = stage.Base(world, [], traced.ending)
         with acts.Play(base, Point("act", ()), in_place=True) as play:
-            play.has_acted = any(op.other.endswith(".acting") for op in traced.replay.ops[: cut.calls])
+            play.has_acted = any(
+                (op.other or op.path).endswith(".acting") for op in traced.replay.ops[: cut.calls]
+            )
             found = play.resume(8)
             if found and cut.model == "any" and _removed(play.world):
                 note, found = _LOCK, play.resume(40)

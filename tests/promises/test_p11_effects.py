@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 from pathlib import Path
@@ -365,6 +366,32 @@ def test_p11_an_act_of_before_the_change_is_found_and_then_asked_about(tmp_path:
     assert outside.made() == {"one": 1}
     assert made.a.show("published/one.txt") == "found one\n"
     assert made.a.states()["one/publish"].startswith("paused stale inputs")
+
+
+def test_p11_an_act_that_outlives_its_run_is_ended_before_anybody_is_asked_about_it(tmp_path: Path) -> None:
+    """It takes no notice of the watchdog, so it would act when the next run has found that nothing has happened."""
+    made, outside = world(tmp_path)
+    made.a.commit({"act.sh": "trap '' TERM\n" + SCRIPTS["act.sh"]})
+    outside.next("wait")
+    outside.set("hold")
+    running = made.a.start("run")
+    assert until(outside.acts, running)
+    running.process.kill()
+    running.wait(-signal.SIGKILL)
+    made.a.run()
+    outside.set("hold", on=False)
+    assert not living(made)
+    assert outside.made() == {"one": 1}
+
+
+def living(made: World) -> list[str]:
+    """Processes that a run in this world has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"GITSTATE_SCRATCH={made.a.path}".encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
 
 
 # --- remotes and other clones -------------------------------------------------------------------------------------
