@@ -5,8 +5,9 @@ counts what it was asked for and what it made, and that is the truth that everyt
 once and looks at nothing before: that it happens only once is gitstate's doing, not its own.
 
 Scenarios: "evidence" (the service can be asked), "human" (only a person can tell; who says what the service knows),
-"keyed" (the service makes equal keys one). What dies: see `kills`; besides, "elsewhere" (everything dies, and another
-clone takes over before this one comes back) and "again" (everything dies in the act, and again in what comes then).
+"keyed" (the service makes equal keys one). What dies: see `kills`; "beside" is at calls of the act's own. Besides,
+"elsewhere" (everything dies, and another clone takes over before this one comes back) and "again" (everything dies in
+the act, and again in what comes then).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.crash.invariants import LOG, Ending
 from tests.crash.pinned import Plant
 from tests.crash.pushes import locks
 from tests.crash.stage import Base, Outcome, Point, Stage
+from tests.crash.supervise import Call
 from tests.crash.worlds import World
 from tests.support.service import CLIENT, Asked, Service
 
@@ -175,6 +177,7 @@ def points(base: Base, seed: int, scenario: str) -> list[Point]:
     return [
         *(Point(mode, (number,)) for mode in modes for number in numbers),
         *(Point("double", pair) for pair in pairs),
+        *(Point("beside", (call.seq,)) for call in base.calls if call.mutates and "/scratch/" in call.path),
     ]
 
 
@@ -261,13 +264,19 @@ class Play(Stage):
             before = len(world.said())
             code = self.in_(world, arguments, turn)
             said = world.said()[before:]
-            if code == 0:
-                return []
-            if found := self._locks(world):
+            found = [] if code == 0 else locks(world.remote)
+            # Those on refs that follow the remote: nothing proves whose they are, and pushing does not need them.
+            ours = locks(os.path.join(world.repo, ".git/refs"))
+            found += [path for path in ours if "/refs/remotes/" in path or "/refs/gitstate-remote/" in path]
+            if found:
                 self.note = "a dead process left a lock of git's"
                 for path in found:
                     os.unlink(path)
-            elif code == 3 and "gitstate resolve" in said:
+            if code == 0:
+                return []
+            if found:
+                continue
+            if code == 3 and "gitstate resolve" in said:
                 self.was_asked = True
                 code = self.in_(world, self.answer(), turn + 1)
                 if code:
@@ -282,12 +291,6 @@ class Play(Stage):
         """gitstate in one of the clones, not looked at; its exit code."""
         program = pinned.gitstate(*arguments, start=start, plant=self.plant)
         return supervise.plain(program, env=world.environment, cwd=world.repo, output=world.output)
-
-    def _locks(self, world: World) -> list[str]:
-        """What a killed git left on the remote, or on refs that follow it; see `pushes`."""
-        ours = locks(os.path.join(world.repo, ".git/refs"))
-        follow = [path for path in ours if "/refs/remotes/" in path or "/refs/gitstate-remote/" in path]
-        return [*locks(world.remote), *follow]
 
     def clone(self, name: str) -> Published:
         """Another machine's clone, of what the remote has by now. (Its remote is a link to the same one.)"""
@@ -377,13 +380,20 @@ def _words(asked: Iterable[Asked]) -> str:
 def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
     """One death, or two, and what came of it."""
     verdict: supervise.Verdict = "kill-tree"
-    if point.mode in ("caller", "parent"):
+    if point.mode in ("caller", "parent", "beside"):
         verdict = "kill-caller" if point.mode == "caller" else "kill-parent"
     where, bad, others = [], list[str](), list[Published]()
     with Play(base, point, plant) as play:
         arguments: Sequence[str] = RUN
+
+        def held(call: Call) -> None:
+            # gitstate is dead, and the act that made this call lives and stands still.
+            play.has_acted = True
+            bad.extend(f"beside it: {line}" for line in play.resume(64))
+
         for start, number in enumerate(point.at):
-            result = play.supervised(arguments, _at(number, verdict), start=start)
+            beside = held if point.mode == "beside" else None
+            result = play.supervised(arguments, _at(number, verdict), start=start, while_held=beside)
             if result.hit is None:
                 break
             where.append(play.words(result.hit))
