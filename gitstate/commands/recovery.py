@@ -71,7 +71,8 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
 def _never_acted(session: Session, attempt: Attempt) -> bool:
     """Whether an attempt is an act that was told of and never begun."""
     acts = session.acts.get((attempt.intent.slug, attempt.intent.stage), ())
-    mine = any(act.attempt == attempt.intent.attempt for act in acts)
+    # (one that is over had begun: what it left was being removed)
+    mine = any(act.attempt == attempt.intent.attempt and not act.over for act in acts)
     return mine and not session.attempts.has_acted(attempt.intent.attempt)
 
 

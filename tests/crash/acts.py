@@ -148,7 +148,7 @@ def prepare(folder: str, scenario: str, plant: Optional[Plant] = None) -> Base:
         result = play.supervised(RUN, lambda call: None)
         assert result.code == 0 or plant, play.world.said()
         calls = [play.relative(call) for call in result.calls]
-        found = base._replace(calls=calls, ending=ending(play.world))
+        found = base._replace(calls=calls, ending=ending(play.world), plant=plant)
         if plant is None:
             play.base = found
             bad = play.judged()
@@ -187,7 +187,7 @@ def points_after(base: Base, seed: int) -> list[Point]:
     found = []
     for mark in ("asking", "answered"):
         number = next(call.seq for call in base.calls if call.path.endswith(f"/{mark}"))
-        with Play(base, Point("again", (number,))) as play:
+        with Play(base, Point("again", (number,)), base.plant) as play:
             play.supervised(RUN, _at(number, "kill-tree"))
             calls = play.supervised(play.what_follows(), lambda call: None, start=1).calls
             found += [

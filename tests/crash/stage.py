@@ -39,6 +39,7 @@ class Base(NamedTuple):
     world: World
     calls: list[supervise.Call]
     ending: Ending
+    plant: Optional[Plant] = None  # the bug that this run had
 
 
 def prepare(

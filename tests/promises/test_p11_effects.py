@@ -368,6 +368,19 @@ def test_p11_an_act_of_before_the_change_is_found_and_then_asked_about(tmp_path:
     assert made.a.states()["one/publish"].startswith("paused stale inputs")
 
 
+def test_p11_an_act_whose_record_was_half_removed_had_begun(tmp_path: Path) -> None:
+    """The run that recovered from its death died in turn, between the removal of `acting` and that of the intent."""
+    made, outside = world(tmp_path, without=NO_EVIDENCE)
+    run_killed(made, outside, "kill-after")
+    (intent,) = made.a.state.glob("attempts/*.intent")
+    words = intent.read_bytes()
+    made.a.run(code=3)
+    intent.write_bytes(words)
+    made.a.run(code=3)
+    assert "withdrawn" not in kinds(made)
+    assert outside.made() == {"one": 1}
+
+
 def test_p11_an_act_that_outlives_its_run_is_ended_before_anybody_is_asked_about_it(tmp_path: Path) -> None:
     """It takes no notice of the watchdog, so it would act when the next run has found that nothing has happened."""
     made, outside = world(tmp_path)
