@@ -18,6 +18,7 @@ from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
+from gitstate.edge import group
 from gitstate.edge.attempts import Attempt, Intent
 
 
@@ -72,7 +73,8 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
 def _never_acted(session: Session, attempt: Attempt) -> bool:
     """Whether an attempt is an act that was told of and never begun."""
     acts = session.acts.get((attempt.intent.slug, attempt.intent.stage), ())
-    mine = any(act.attempt == attempt.intent.attempt for act in acts)
+    # (one that is over had begun: what it left was being removed)
+    mine = any(act.attempt == attempt.intent.attempt and not act.over for act in acts)
     return mine and not session.attempts.has_acted(attempt.intent.attempt)
 
 
@@ -99,6 +101,9 @@ def _sweep(session: Session, found: list[Attempt]) -> None:
     for path in (*session.attempts.strays(), *_temporary(state), *_temporary(os.path.join(state, "cache"))):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
+    # What a killed run had started lives until its watchdog is done with it. What it does by then is not seen by those
+    # who ask whether it has happened, so it is ended first. (Each such folder's name is its job's mark.)
+    group.kill(dict.fromkeys(os.listdir(session.scratch), 0))
     session.worktrees.clear()
     # Private folders of commands that died with their run. Nothing of value: a response is spooled from there.
     shutil.rmtree(session.scratch, ignore_errors=True)

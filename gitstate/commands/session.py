@@ -195,6 +195,9 @@ class Session:
             line = act_line(intent, "withdrawn", {"attempts": [intent.attempt]})
             self.note(manifest_blob(self.clone.objects, intent), line)
         self.attempts.remove(intent.attempt for intent in intents)
+        # They stand against their works no longer.
+        keys = ((intent.slug, intent.stage) for intent in intents)
+        self.judge_again(self.statuses[key].item for key in keys if key in self.statuses)
 
     def on_record(self, intent: Intent) -> bool:
         """Whether the notes know an attempt: it was recorded, and what lies here of it are leftovers."""

@@ -126,7 +126,7 @@ class Attempts:
         self._write(attempt, "written", {"outputs": [blake3(data).hexdigest() for data in outputs]})
 
     def remove(self, attempts: Iterable[str]) -> None:
-        """Remove attempts that left nothing to do, their intents last. May be killed anywhere."""
+        """Remove attempts that left nothing to do, their intents after what they explain. May be killed anywhere."""
         gone = set(attempts)
         names = sorted(name for name in self._names() if name.split(".")[0] in gone)
         spooled = [name for name in names if name.endswith(".spooled")]
@@ -135,7 +135,11 @@ class Attempts:
         if spooled:
             flush_folder(self.folder)
         rest = [name for name in names if not name.endswith(".spooled")]
-        for name in sorted(rest, key=lambda name: name.endswith(".intent")):
+        # An act's mark goes after its intent: an intent alone would say that the act never began.
+        last = (".intent", ".acting")
+        for name in sorted(
+            rest, key=lambda name: last.index(end) if (end := os.path.splitext(name)[1]) in last else -1
+        ):
             os.unlink(os.path.join(self.folder, name))
 
     def put_aside(self, attempt: str, store: Attempts) -> None:

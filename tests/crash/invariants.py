@@ -24,6 +24,7 @@ _STATE_KEPT = {
 _STATE_EMPTY = tuple(f".git/gitstate/{name}" for name in ("attempts", "scratch", "material", "worktrees"))
 _STATE_EMPTY += (".git/worktrees",)
 _ENDS, _BEGINNINGS = (".lock", ".tmp"), ("tmp_", ".gitstate-", "gitstate-index")
+_STAGES = {"work": "outline", "content": "article", "published": "publish", "after": "after"}  # by folder
 WORDS = ("Traceback", "bug in gitstate", "Fatal Python error")
 
 
@@ -85,8 +86,8 @@ def _vouched(world: World, tree: dict[str, str], done: set[str]) -> list[str]:
 def work_of(path: str) -> str:
     """The work that an output's path belongs to, as SLUG/STAGE."""
     folder, _, name = path.partition("/")
-    slug = name.removesuffix(".md").removesuffix(".summary.txt")
-    return f"{slug}/{'outline' if folder == 'work' else 'article'}"
+    slug = name.rpartition(".")[0].removesuffix(".summary")
+    return f"{slug}/{_STAGES[folder]}"
 
 
 def look(world: World) -> Crashed:
@@ -202,12 +203,12 @@ def _blobs(outputs: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def receipts_of(world: World, ref: str = RECEIPTS) -> list[tuple[str, dict[str, Any]]]:
-    """(annotated blob, receipt) of all notes under a ref."""
-    names = world.git("ls-tree", "-r", ref, check=False).decode().splitlines()
+def receipts_of(world: World, ref: str = RECEIPTS, repo: str = "") -> list[tuple[str, dict[str, Any]]]:
+    """(annotated blob, receipt) of all notes under a ref, of the clone or of another repository."""
+    names = world.git("ls-tree", "-r", ref, cwd=repo, check=False).decode().splitlines()
     pairs = [(line.partition("\t")[2].replace("/", ""), line.split()[2]) for line in names]
     asked = "".join(f"{note}\n" for _, note in pairs).encode()
-    data = world.git("cat-file", "--batch", stdin=asked) if pairs else b""
+    data = world.git("cat-file", "--batch", cwd=repo, stdin=asked) if pairs else b""
     found = []
     for blob, _ in pairs:
         head, _, data = data.partition(b"\n")

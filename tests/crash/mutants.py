@@ -20,6 +20,7 @@ class Mutant(NamedTuple):
     plant: Plant
     sweep: str
     near: Callable[[Call], bool]
+    then: str = ""  # where it dies for the second time: a part of that path
 
 
 def _path(*parts: str) -> Callable[[Call], bool]:
@@ -241,6 +242,86 @@ def replaces_anything() -> None:
     protect.unchanged = lambda *_: True
 
 
+def act_not_pushed() -> None:
+    """An act begins although the remote was not told of it."""
+    from gitstate.commands.syncing import Syncing
+
+    Syncing.tell = lambda self: True  # type: ignore[method-assign]
+
+
+def intent_after_act() -> None:
+    """An act is told of, and written down, when it has ended."""
+    from gitstate.commands.acts import Acts
+
+    announce, ended = Acts.announce, Acts.ended
+    waiting: dict[str, Any] = {}
+
+    def later(self: Acts, group: Sequence[Any]) -> list[bool]:
+        waiting.update((intent.attempt, (intent, job)) for intent, job in group)
+        return [True for _ in group]
+
+    def now(self: Acts, intent: Any) -> None:
+        if intent.attempt in waiting:
+            announce(self, [waiting.pop(intent.attempt)])
+        ended(self, intent)
+
+    Acts.announce, Acts.ended = later, now  # type: ignore[method-assign]
+
+
+def absent_unasked() -> None:
+    """An open act is taken for one that has not happened, and evidence is not asked."""
+    from gitstate.core import effect
+
+    step = effect.step
+
+    def hasty(*args: Any, **more: Any) -> Any:
+        found = step(*args, **more)
+        return "act" if found == "ask" else found
+
+    effect.step = hasty
+
+
+def begun_withdrawn() -> None:
+    """The recovery takes back an act that had begun."""
+    from gitstate.edge.attempts import Attempts
+
+    Attempts.has_acted = lambda *_: False  # type: ignore[method-assign]
+
+
+def evidence_before_receipt() -> None:
+    """That evidence has found an act is on record before its receipt is."""
+    from gitstate.commands.acts import Acts
+
+    adopt = Acts._adopt
+
+    def early(self: Acts, asked: Any) -> Any:
+        self._note(asked)
+        return adopt(self, asked)
+
+    Acts._adopt = early  # type: ignore[method-assign]
+
+
+def answer_before_receipt() -> None:
+    """That a person has seen an act is on record before its receipt is."""
+    from gitstate.commands import resolve
+
+    adopt = resolve._adopt
+
+    def early(session: Any, key: Any, acts: Any, evidence: str, facts: Any) -> None:
+        answer = resolve.Answer(evidence, False, "")
+        session.note(resolve._blob(session, acts[-1]), resolve._line(key, acts, answer, facts["by"]))
+        adopt(session, key, acts, evidence, facts)
+
+    resolve._adopt = early
+
+
+def key_per_attempt() -> None:
+    """Each attempt has an idempotency key of its own."""
+    from gitstate.edge import jobs
+
+    jobs.idempotency_key = lambda *_: os.urandom(8).hex()
+
+
 MUTANTS: dict[str, Mutant] = {
     "no-lock-recovery": Mutant(no_lock_recovery, "kill-tree", _path("index.lock", ".git/refs")),
     "lock-not-inherited": Mutant(
@@ -261,4 +342,15 @@ MUTANTS: dict[str, Mutant] = {
         flush_again, "error-eio", lambda call: call.name == "fsync" and "intent" in call.path
     ),
     "deaf-to-errors": Mutant(deaf_to_errors, "error-eio", lambda call: call.name == "syncfs"),
+    "act-not-pushed": Mutant(act_not_pushed, "acts-evidence", _path("/answered")),
+    "intent-after-act": Mutant(intent_after_act, "acts-human", _path("/answered")),
+    "absent-unasked": Mutant(absent_unasked, "acts-evidence", _path("/answered")),
+    "begun-withdrawn": Mutant(begun_withdrawn, "acts-human", _path("/answered")),
+    "evidence-before-receipt": Mutant(
+        evidence_before_receipt, "acts-asking", _path("/answered"), then=".acting"
+    ),
+    "answer-before-receipt": Mutant(
+        answer_before_receipt, "acts-resolve", _path("/answered"), then=".acting"
+    ),
+    "key-per-attempt": Mutant(key_per_attempt, "acts-keyed", _path("/answered")),
 }

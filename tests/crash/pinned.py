@@ -23,7 +23,9 @@ def preload() -> None:
     """Import all that a run imports, so that forked children need not."""
     import gitstate.cli
     import gitstate.commands.plan
+    import gitstate.commands.resolve
     import gitstate.commands.run
+    import gitstate.commands.sync
     import gitstate.commands.verify
     import gitstate.edge.cache
     import gitstate.edge.sandbox

@@ -27,10 +27,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Optional
 
-from tests.crash import disks, invariants, pinned, remotecut, supervise, trace
+from tests.crash import acts, disks, invariants, pinned, remotecut, stage, supervise, trace
 from tests.crash.disks import MODELS, Base, Files, Model, Replay
 from tests.crash.invariants import Crashed, Ending
-from tests.crash.powermutants import MUTANTS
+from tests.crash.powermutants import MUTANTS, SCENARIO_OF
 from tests.crash.stage import Outcome, Point
 from tests.crash.worlds import ANSWER, FORMER, PROVIDER, REJECTING, World, make, scratch
 
@@ -50,6 +50,9 @@ class Traced(NamedTuple):
     ending: Ending
     known: Crashed  # what held when the recording began
     again: tuple[str, ...]  # the command that is to be run on a rebuilt disk
+    asked: tuple[
+        int, ...
+    ] = ()  # how often a world outside had been asked for something when each call was made
 
 
 class Cut(NamedTuple):
@@ -183,6 +186,18 @@ def trace_push(folder: str, plant: Optional[Callable[[], None]] = None) -> Trace
 
 _BEFORE = "before"  # the clone as it was before the push
 
+
+def trace_act(folder: str, plant: Optional[Callable[[], None]] = None) -> Traced:
+    """An effect of which only a person can tell whether it has happened. The world that it changes is on no disk here,
+    and loses nothing."""
+    world = acts.make(folder, "human", remote=False)
+    asked: list[int] = []
+    with acts.Outside(world) as service:
+        program = pinned.gitstate("run", start=1, plant=_marking(plant))
+        traced = _trace("act", world, program, before=lambda _: asked.append(len(service.writes)))
+        return traced._replace(asked=(*asked, len(service.writes)), ending=acts.ending(world))
+
+
 SCENARIOS: dict[str, Callable[..., Traced]] = {
     "fresh": trace_fresh,
     "resume": trace_resume,
@@ -192,6 +207,7 @@ SCENARIOS: dict[str, Callable[..., Traced]] = {
     "rejected": trace_rejected,
     "renew": trace_renew,
     "push": trace_push,
+    "act": trace_act,
 }
 
 
@@ -301,6 +317,8 @@ def judge(traced: Traced, cut: Cut, folder: str) -> Judged:
     """Put the disk together in `folder`, start gitstate on it, and say all that is wrong."""
     if traced.scenario == "push":
         return _judge_remote(traced, cut, folder)
+    if traced.scenario == "act":
+        return _judge_act(traced, cut, folder)
     world = _world(folder, traced, files_of(traced, cut), cut.calls)
     return judge_world(world, traced, cut.calls, cut.model == "any")
 
@@ -312,6 +330,29 @@ def _judge_remote(traced: Traced, cut: Cut, folder: str) -> Judged:
     heard = cut.calls == len(traced.replay.ops)
     remotecut.put(world, os.path.join(traced.folder, "repo" if heard else _BEFORE))
     return Judged(*remotecut.deliver(world, lambda: _run(world, pinned.gitstate("sync", start=8))))
+
+
+def _judge_act(traced: Traced, cut: Cut, folder: str) -> Judged:
+    """Whatever the service had heard while the disk could look so, it must not be asked again."""
+    bad, note = [], ""
+    for asked in sorted({traced.asked[cut.made_at], traced.asked[cut.calls]}):
+        place = _made(folder, str(asked))
+        world = acts.Published(os.path.realpath(place), traced.items)
+        _world(place, traced, files_of(traced, cut), cut.calls)
+        acts.put_beside(world, asked)
+        base = stage.Base(world, [], traced.ending)
+        with acts.Play(base, Point("act", ()), in_place=True) as play:
+            play.has_acted = any(
+                (op.other or op.path).endswith(".acting") for op in traced.replay.ops[: cut.calls]
+            )
+            found = play.resume(8)
+            if found and cut.model == "any" and _removed(play.world):
+                note, found = _LOCK, play.resume(40)
+            bad += [what for what in found or play.judged() if _counts(traced, play.world, what)]
+    return Judged(bad, note)
+
+
+_LOCK = "with a lock to be removed as told"
 
 
 def judge_world(world: World, traced: Traced, count: int, loose: bool = False) -> Judged:
@@ -343,7 +384,7 @@ def judge_world(world: World, traced: Traced, count: int, loose: bool = False) -
             )
     except Exception as error:
         bad.append(f"{type(error).__name__}: {str(error)[:300]} (said: {world.said()[said:][-300:]!r})")
-    return Judged(bad, "with a lock to be removed as told" if told else "")
+    return Judged(bad, _LOCK if told else "")
 
 
 def _removed(world: World) -> bool:
@@ -532,7 +573,7 @@ def swept(traced: Traced, part: Part, jobs: int) -> Swept:
 
 def mutant_found(name: str, folder: str, jobs: int) -> Optional[tuple[Cut, list[str]]]:
     """Plant a bug, record a run with it, and look for a disk that shows it; None if none does."""
-    traced = trace_fresh(folder, MUTANTS[name])
+    traced = SCENARIOS[SCENARIO_OF.get(name, "fresh")](folder, MUTANTS[name])
     seen: set[bytes] = set()
     chosen = []
     for model in ("ordered", "strict", "any"):
@@ -567,12 +608,13 @@ WHOLE = (
     Part("rejected", "ordered"), Part("rejected", "strict"), Part("rejected", "any", 2),
     Part("renew", "ordered"), Part("renew", "strict"), Part("renew", "any", 2),
     Part("group", "ordered"), Part("group", "strict"), Part("group", "any"),
+    Part("act", "ordered"), Part("act", "strict"), Part("act", "any", 2),
 )  # fmt: skip
 SAMPLE = (
     Part("fresh", "ordered", 1, 6), Part("fresh", "strict"), Part("fresh", "any", 1, 8),
     Part("resume", "any", 1, 16), Part("accept", "any", 1, 8), Part("group", "strict", 1, 2),
     Part("pull", "any", 1, 40), Part("push", "any", 1, 36),
-    Part("rejected", "any", 1, 80), Part("renew", "any", 1, 80),
+    Part("rejected", "any", 1, 80), Part("renew", "any", 1, 80), Part("act", "any", 1, 80),
 )  # fmt: skip
 
 

@@ -54,6 +54,17 @@ def refs_by_gits_default() -> None:
     _replace("DURABLE", (), index, refs)
 
 
+def acts_not_synced() -> None:
+    """An act begins before it is on the disk that it does."""
+    from gitstate.edge.attempts import Attempts
+
+    def careless(self: Attempts, attempt: str) -> None:
+        with open(os.path.join(self.folder, f"{attempt}.acting"), "w", encoding="ascii") as file:
+            file.write("{}")
+
+    Attempts.act = careless  # type: ignore[method-assign]
+
+
 def _replace(name: str, value: object, *modules: ModuleType) -> None:
     for module in modules:
         assert hasattr(module, name)  # else the bug would not be planted
@@ -106,4 +117,6 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "no-barrier-before-refs": no_barrier_before_refs,
     "no-barrier-after-refs": no_barrier_after_refs,
     "refs-by-gits-default": refs_by_gits_default,
+    "acts-not-synced": acts_not_synced,
 }
+SCENARIO_OF = {"acts-not-synced": "act"}  # the run that has the bug; else one from nothing

@@ -38,20 +38,20 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
         bad = [f"right after it: {line}" for line in invariants.after_crash(world)]
         # (a run that was not killed itself ends as well as it can: safe here and to be pushed later, or with a word
         # on the git command that was killed)
-        told = "exit code -9" in world.said() or (_locks(world.remote) and "remove the file" in world.said())
+        told = "exit code -9" in world.said() or (locks(world.remote) and "remove the file" in world.said())
         if result.code not in (-9, 0, 75) and not (result.code == 3 and told):
             bad.append(f"exit {result.code}: {world.said()[-400:]!r}")
         crash, note = invariants.look(world), ""
-        locks = _locks(world.remote)
+        left = locks(world.remote)
         code = stage.plain(RUN, start=7)
-        if code in (3, 75) and locks:
+        if code in (3, 75) and left:
             note = "a dead server left its lock"
-            for path in locks:
+            for path in left:
                 os.unlink(path)
         elif code:
             bad.append(f"the run after it exits {code}: {world.said()[-400:]!r}")
         # git's locks on the refs that follow the remote: nothing proves whose they are, and pushing does not need them.
-        for path in _locks(os.path.join(world.repo, ".git/refs")):
+        for path in locks(os.path.join(world.repo, ".git/refs")):
             if "/refs/remotes/" in path or "/refs/gitstate-remote/" in path:
                 note = "a dead push left the lock of a tracking ref"
                 os.unlink(path)
@@ -70,7 +70,8 @@ def one(base: Base, point: Point, plant: Optional[Plant] = None) -> Outcome:
         return Outcome(point, stage.words(result.hit), bad, note=note)
 
 
-def _locks(folder: str) -> list[str]:
+def locks(folder: str) -> list[str]:
+    """git's lock files below a folder."""
     return [
         os.path.join(where, name)
         for where, _, names in os.walk(folder)

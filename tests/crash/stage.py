@@ -20,6 +20,7 @@ class Point(NamedTuple):
     mode: str
     at: tuple[int, ...]
     errno: int = 0
+    path: str = ""  # that of the last call, where that is known beforehand
 
 
 class Outcome(NamedTuple):
@@ -38,6 +39,7 @@ class Base(NamedTuple):
     world: World
     calls: list[supervise.Call]
     ending: Ending
+    plant: Optional[Plant] = None  # the bug that this run had
 
 
 def prepare(

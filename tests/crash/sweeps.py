@@ -11,10 +11,11 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Optional
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Optional
 
 from tests.crash import (
+    acts,
     errors,
     fulldisk,
     images,
@@ -56,7 +57,7 @@ class Plan(NamedTuple):
     one: Callable[[Base, Point, Optional[Plant]], Outcome]
     every: int  # which part of the points CI runs: every n-th
     unavailable: Callable[[], str] = lambda: ""  # why it cannot run here
-    remote: bool = False  # whether its template is a clone of something
+    prepare: Callable[..., Base] = stage.prepare  # makes the template that it needs
 
 
 def _kill(mode: str, every: int, count: Optional[int] = None) -> Plan:
@@ -65,6 +66,23 @@ def _kill(mode: str, every: int, count: Optional[int] = None) -> Plan:
 
 def _error(kind: str, mode: str, every: int) -> Plan:
     return Plan(lambda base, seed: errors.points(base, kind, mode), errors.one, every)
+
+
+_SHARED = functools.partial(stage.prepare, remote=True)
+_ACTS = {name: functools.partial(acts.prepare, scenario=name) for name in acts.SCENARIOS}
+
+
+def _push(mode: str) -> Plan:
+    return Plan(lambda base, _: pushes.points(base, mode), pushes.one, 15, prepare=_SHARED)
+
+
+def _acts(scenario: str, every: int) -> Plan:
+    points = functools.partial(acts.points, scenario=scenario)
+    return Plan(points, acts.one, every, prepare=_ACTS[scenario])
+
+
+def _acts_after(scenario: str, every: int) -> Plan:
+    return Plan(acts.points_after, acts.one, every, prepare=_ACTS[scenario])
 
 
 PLANS: dict[str, Plan] = {
@@ -83,8 +101,13 @@ PLANS: dict[str, Plan] = {
     "error-full": _error("enospc", "full", 60),
     "error-dead": _error("eio", "dead", 60),
     "full-disk": Plan(fulldisk.points, fulldisk.one, 11, fulldisk.unavailable),
-    "push-caller": Plan(lambda base, _: pushes.points(base, "caller"), pushes.one, 15, remote=True),
-    "push-parent": Plan(lambda base, _: pushes.points(base, "parent"), pushes.one, 15, remote=True),
+    "push-caller": _push("caller"),
+    "push-parent": _push("parent"),
+    "acts-evidence": _acts("evidence", 900),
+    "acts-human": _acts("human", 900),
+    "acts-keyed": _acts("keyed", 1000),
+    "acts-asking": _acts_after("evidence", 400),
+    "acts-resolve": _acts_after("human", 150),
     "bystander": Plan(strangers.bystander_points, strangers.bystander, 40),
     "together": Plan(together.points, together.one, 20),
     "torn": Plan(strangers.torn_points, strangers.torn, 4),
@@ -111,15 +134,16 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int, every: int = 
         print(f"SKIPPED: crash sweeps need Linux's seccomp; {why}.")
         return 0
     red = total = 0
-    with template() as base:
-        print(f"{len(base.calls)} mutating calls in an undisturbed run; seed {seed}", flush=True)
+    with Templates() as templates:
+        calls = templates.of("kill-tree").calls
+        print(f"{len(calls)} mutating calls in an undisturbed run; seed {seed}", flush=True)
         for name in chosen:
             if name == "mutants":
-                summary = planted(seed, jobs)
+                summary = planted(templates, seed, jobs)
             elif name in DISKS:
                 summary = Summary(name, *DISKS[name](quick, jobs))
             else:
-                summary = sweep(base, name, quick, seed, jobs, _say, every)
+                summary = sweep(templates, name, quick, seed, jobs, _say, every)
             red += summary.red
             total += summary.points
             _end(summary)
@@ -129,16 +153,37 @@ def main(chosen: Iterable[str], quick: bool, seed: int, jobs: int, every: int = 
 
 @contextlib.contextmanager
 def template(
-    plant: Optional[Plant] = None, *, remote: bool = False, config: str = worlds.CONFIG
+    plant: Optional[Plant] = None, prepare: Callable[..., Base] = stage.prepare, **more: Any
 ) -> Iterator[Base]:
     """A template to sweep over, gone afterwards. With a planted bug its ending is not to be relied on."""
     pinned.preload()
     with tempfile.TemporaryDirectory(prefix="gitstate-crash-", dir=worlds.scratch() or None) as folder:
-        yield stage.prepare(folder, remote=remote, config=config, plant=plant)
+        yield prepare(folder, plant=plant, **more)
+
+
+class Templates:
+    """Templates without a bug, each made when it is first needed; a context manager that removes them."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._made: dict[Callable[..., Base], Base] = {}
+
+    def __enter__(self) -> Templates:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def of(self, sweep: str) -> Base:
+        """The one that a sweep needs."""
+        prepare = PLANS[sweep].prepare
+        if prepare not in self._made:
+            self._made[prepare] = self._stack.enter_context(template(prepare=prepare))
+        return self._made[prepare]
 
 
 def sweep(
-    base: Base,
+    templates: Templates,
     name: str,
     quick: bool,
     seed: int,
@@ -146,14 +191,11 @@ def sweep(
     say: Callable[[Outcome], None] = lambda _: None,
     every: int = 1,
 ) -> Summary:
-    """Run one sweep over a template: all points, one in `every`, or CI's part of them (`quick`)."""
+    """Run one sweep over its template: all points, one in `every`, or CI's part of them (`quick`)."""
     plan = PLANS[name]
     if why := plan.unavailable():
         return Summary(name, 0, [], 0.0, {}, why)
-    if plan.remote:
-        with template(remote=True) as shared:
-            points = _sample(plan.points(shared, seed), plan.every if quick else every, seed)
-            return run(name, functools.partial(_safely, plan.one, shared), points, jobs, say)
+    base = templates.of(name)
     points = _sample(plan.points(base, seed), plan.every if quick else every, seed)
     return run(name, functools.partial(_safely, plan.one, base), points, jobs, say)
 
@@ -164,26 +206,31 @@ def _sample(points: list[Point], every: int, seed: int) -> list[Point]:
     return [points[min(n + rng.randrange(every), len(points) - 1)] for n in range(0, len(points), every)]
 
 
-def planted(seed: int, jobs: int = 0, chosen: Iterable[str] = ()) -> Summary:
+def planted(templates: Templates, seed: int, jobs: int = 0, chosen: Iterable[str] = ()) -> Summary:
     """Plant each bug in turn; a violation is one that its sweep does not find."""
-    points = [
-        Point("mutant", (n, seed)) for n, name in enumerate(mutants.MUTANTS) if name in chosen or not chosen
-    ]
-    return run("mutants", _found, points, jobs, say=_say)
+    bases = {
+        number: templates.of(mutant.sweep)
+        for number, (name, mutant) in enumerate(mutants.MUTANTS.items())
+        if name in chosen or not chosen
+    }
+    points = [Point("mutant", (number, seed)) for number in bases]
+    return run("mutants", functools.partial(_found, bases), points, jobs, say=_say)
 
 
-def _found(point: Point) -> Outcome:
-    """Whether the sweep that must find a bug does."""
+def _found(bases: Mapping[int, Base], point: Point) -> Outcome:
+    """Whether the sweep that must find a bug does; `bases` are the templates without it."""
     number, seed = point.at
     name, mutant = list(mutants.MUTANTS.items())[number]
     plan = PLANS[mutant.sweep]
     tried = 0
-    with template() as base, template(mutant.plant) as mutated:
+    with template(mutant.plant, plan.prepare) as mutated:
         near = {call.seq for call in mutated.calls if call.mutates and mutant.near(call)}
-        points = [found for found in plan.points(mutated, seed) if found.at[0] in near]
+        points = [
+            found for found in plan.points(mutated, seed) if found.at[0] in near and mutant.then in found.path
+        ]
         random.Random(seed).shuffle(points)
         for where in points[:_ENOUGH]:
-            outcome = plan.one(base._replace(calls=mutated.calls), where, mutant.plant)
+            outcome = plan.one(bases[number]._replace(calls=mutated.calls), where, mutant.plant)
             tried += outcome.reached
             if outcome.bad:
                 print(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crash import mutants, supervise, sweeps
-from tests.crash.stage import Base
+from tests.crash.sweeps import Templates
 
 SEED = 20
 
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.skipif(bool(supervise.available()), reason=f"crash swee
 
 
 @pytest.fixture(scope="module")
-def base() -> Iterator[Base]:
-    with sweeps.template() as found:
+def templates() -> Iterator[Templates]:
+    with Templates() as found:
         yield found
 
 
 @pytest.mark.parametrize("name", list(sweeps.PLANS))
-def test_a_sample_of_the_sweep_finds_nothing(base: Base, name: str) -> None:
-    summary = sweeps.sweep(base, name, quick=True, seed=SEED)
+def test_a_sample_of_the_sweep_finds_nothing(templates: Templates, name: str) -> None:
+    summary = sweeps.sweep(templates, name, quick=True, seed=SEED)
     if summary.skipped:
         pytest.skip(summary.skipped)
     assert not summary.violations, "\n".join(f"{found.where}: {found.bad}" for found in summary.violations)
@@ -30,6 +30,6 @@ def test_a_sample_of_the_sweep_finds_nothing(base: Base, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(mutants.MUTANTS))
-def test_a_planted_bug_turns_its_sweep_red(name: str) -> None:
-    summary = sweeps.planted(SEED, chosen=[name])
+def test_a_planted_bug_turns_its_sweep_red(templates: Templates, name: str) -> None:
+    summary = sweeps.planted(templates, SEED, chosen=[name])
     assert not summary.violations, summary.violations[0].bad

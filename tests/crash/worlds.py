@@ -10,7 +10,8 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple
 
 # (A command that fails is not called again in the same run, so that each second call is one too many.)
 CONFIG = """\
@@ -51,11 +52,15 @@ STAGED, DIRTY, UNTRACKED = "notes/staged.txt", "notes/dirty.txt", "notes/mine.tx
 GIT = {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
 
 
-class World(NamedTuple):
-    """One folder: `repo`, the remote if there is one, and beside them what outlives any crash."""
-
+class _Place(NamedTuple):
     folder: str
     items: tuple[str, ...]
+
+
+class World(_Place):
+    """One folder: `repo`, the remote if there is one, and beside them what outlives any crash."""
+
+    BESIDE: ClassVar[Mapping[str, str]] = {"provider.sh": PROVIDER, "answer": ANSWER}
 
     @property
     def repo(self) -> str:
@@ -159,7 +164,7 @@ class World(NamedTuple):
     def copy(self, folder: str) -> World:
         """The same world again, somewhere else."""
         shutil.copytree(self.folder, folder, symlinks=True, dirs_exist_ok=True)
-        there = World(folder, self.items)
+        there = type(self)(folder, self.items)
         if os.path.exists(there.remote):
             there.git("remote", "set-url", "origin", f"file://{there.remote}")
         return there
@@ -171,10 +176,11 @@ def make(
     *,
     remote: bool = False,
     config: str = CONFIG,
+    kind: type[World] = World,
 ) -> World:
     """A new world in an existing folder, with nothing done yet."""
-    world = World(os.path.realpath(folder), items)
-    for name, text in (("provider.sh", PROVIDER), ("answer", ANSWER)):
+    world = kind(os.path.realpath(folder), items)
+    for name, text in kind.BESIDE.items():
         _write(os.path.join(world.folder, name), text)
     os.mkdir(world.repo)
     world.git("init", "-q", "--template=", "-b", "main")

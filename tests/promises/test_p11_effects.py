@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
 
-from tests.support.outside import run_killed, stages, world
+from tests.support.outside import SCRIPTS, run_killed, stages, world
 from tests.support.world import World, until
 
 NO_EVIDENCE = ("evidence", "settle")
@@ -383,6 +385,45 @@ def test_p11_an_act_of_before_the_change_is_found_and_then_asked_about(tmp_path:
     assert made.a.states()["one/publish"].startswith("paused stale inputs")
 
 
+def test_p11_an_act_whose_record_was_half_removed_had_begun(tmp_path: Path) -> None:
+    """The run that recovered from its death died in turn, between the removal of `acting` and that of the intent."""
+    made, outside = world(tmp_path, without=NO_EVIDENCE)
+    run_killed(made, outside, "kill-after")
+    (intent,) = made.a.state.glob("attempts/*.intent")
+    words = intent.read_bytes()
+    made.a.run(code=3)
+    intent.write_bytes(words)
+    made.a.run(code=3)
+    assert "withdrawn" not in kinds(made)
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_an_act_that_outlives_its_run_is_ended_before_anybody_is_asked_about_it(tmp_path: Path) -> None:
+    """It takes no notice of the watchdog, so it would act when the next run has found that nothing has happened."""
+    made, outside = world(tmp_path)
+    made.a.commit({"act.sh": "trap '' TERM\n" + SCRIPTS["act.sh"]})
+    outside.next("wait")
+    outside.set("hold")
+    running = made.a.start("run")
+    assert until(outside.acts, running)
+    running.process.kill()
+    running.wait(-signal.SIGKILL)
+    made.a.run()
+    outside.set("hold", on=False)
+    assert not living(made)
+    assert outside.made() == {"one": 1}
+
+
+def living(made: World) -> list[str]:
+    """Processes that a run in this world has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"GITSTATE_SCRATCH={made.a.path}".encode() in path.read_bytes():
+                found.append(path.parent.name)
+    return found
+
+
 # --- remotes and other clones -------------------------------------------------------------------------------------
 
 
@@ -412,6 +453,27 @@ def test_p11_a_remote_that_goes_away_just_before_the_act(tmp_path: Path) -> None
     made.a.run()
     assert outside.made() == {"one": 1}
     assert outside.questions() == []  # it was withdrawn, so nobody needs to ask
+
+
+@pytest.mark.parametrize("how", [NO_EVIDENCE, ()])
+def test_p11_an_act_that_was_told_of_and_never_begun_is_nobodys_matter(
+    tmp_path: Path, how: tuple[str, ...]
+) -> None:
+    made, outside = world(tmp_path, remote=True, without=how)
+    hook = made.remote / "hooks" / "post-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        f"#!/bin/sh\nuntil [ -s {made.home}/pid ]; do sleep 0.02; done\nkill -9 $(cat {made.home}/pid)\n"
+    )
+    hook.chmod(0o755)
+    running = made.a.start("run", "--push", "end")  # so that the first push tells of the act
+    (made.home / "pid").write_text(str(running.process.pid))
+    running.wait(-signal.SIGKILL)
+    assert kinds(made) == ["intent"]
+    hook.unlink()
+    assert "word" not in made.a.run().err
+    assert kinds(made) == ["intent", "intent", "withdrawn"]
+    assert (outside.made(), outside.questions()) == ({"one": 1}, [])
 
 
 def test_p11_two_clones_that_begin_at_once_act_once(tmp_path: Path) -> None:

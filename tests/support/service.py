@@ -72,6 +72,47 @@ def recipe_files(name: str) -> dict[str, str]:
     }
 
 
+# `put` asks for an article, and looks at nothing before; `find` looks for it. $HOME/port says where the service is. The
+# marks are calls that a crash can fall on, before and after the service has heard of it.
+CLIENT = """\
+import json, os, socket, sys
+
+slug, key = os.environ["GITSTATE_SLUG"], os.environ["GITSTATE_IDEMPOTENCY_KEY"]
+
+def call(method, path, body):
+    with open(os.environ["HOME"] + "/port") as file:
+        port = int(file.read())
+    head = f"Idempotency-Key: {key}\\r\\nConnection: close\\r\\nContent-Length: {len(body)}"
+    with socket.create_connection(("127.0.0.1", port)) as line:
+        line.sendall(f"{method} {path} HTTP/1.1\\r\\n{head}\\r\\n\\r\\n{body}".encode())
+        reply = b"".join(iter(lambda: line.recv(65536), b""))
+    head, _, text = reply.decode().partition("\\r\\n\\r\\n")
+    if head.split()[1:2] not in (["200"], ["201"]):
+        fail(head or "the connection was closed without a reply")
+    try:
+        return json.loads(text)
+    except ValueError:
+        fail(f"this is no JSON: {text}")
+
+def fail(words):
+    print(words, file=sys.stderr)
+    sys.exit(2 if sys.argv[1] == "find" else 1)
+
+def mark(name):
+    open(os.path.join(os.environ["GITSTATE_SCRATCH"], name), "w").close()
+
+if sys.argv[1] == "put":
+    mark("asking")
+    found = [call("POST", "/articles", json.dumps({"external_id": slug}))]
+    mark("answered")
+else:
+    found = call("GET", "/articles?external_id=" + slug, "")
+if not found:
+    sys.exit(1)
+print(json.dumps({"url": found[0]["url"]}))
+"""
+
+
 class Asked(NamedTuple):
     """One request, as it came."""
 
