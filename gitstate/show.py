@@ -217,6 +217,7 @@ def spend_lines(spend: Mapping[str, Spend]) -> list[str]:
     words = {
         "accepted": "brought results",
         "rejected": "failed",
+        "duplicate": "came after another machine had taken the work over",
         "lost": "ended without an answer, at a cost unknown",
     }
     for kind, sums in spend.items():
@@ -394,6 +395,19 @@ def kept_line(name: str, taken: Sequence[str]) -> str:
     return f"~ {safe(name)}  its inputs changed while it was made; kept with a receipt of its own, not put in place"
 
 
+def late_line(name: str) -> str:
+    """A response that came after another machine had taken its work over."""
+    return (
+        f"~ {safe(name)}  another machine had taken it over before this one could be published; this one is kept, and "
+        "counted as a duplicate"
+    )
+
+
+def not_claimed_line(message: str, hint: str) -> str:
+    """Why a run that shares its works with others begins nothing more."""
+    return f"Nothing more can be claimed: {message} {hint}".rstrip()
+
+
 def in_the_way_line(name: str, paths: Sequence[str]) -> str:
     """A work whose place is taken by something nobody vouches for."""
     return (
@@ -453,7 +467,8 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         (fields["paused"], "paused"),
         (fields["left"], "left alone"),
         (fields["asked"], "waiting for your word"),
-        (fields["unfinished"], "not begun or not finished"),
+        (fields["held"], "held by others"),
+        (fields["unfinished"] - fields["held"], "not begun or not finished"),
         (len(agenda.failed) + fields["before"], "failed before"),
         (len(agenda.paused), "paused before"),
         (len(agenda.blocked), "wait for those"),
@@ -495,7 +510,12 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
             f"{number(fields['dropped'], 'call was', 'calls were')} ended before an answer came; whether that is "
             "billed, only the provider knows."
         )
-    if fields["unfinished"]:
+    if fields["held"]:
+        lines.append(
+            f"{number(fields['held'], 'work is', 'works are')} held by {number(fields['holders'], 'other')} at work "
+            "just now. `gitstate run --wait` waits for what becomes of them."
+        )
+    elif fields["unfinished"]:
         lines.append("`gitstate run` goes on from here.")
     return [*lines, _AWAY] if away else lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
 from gitstate.commands.clone import Clone, statuses_of, utc_now
@@ -43,6 +43,8 @@ class Session:
         # What failed, for a person to look at, or to pass later.
         self.rejected = Attempts(clone.repository.state, "rejected")
         self.answers: Optional[dict[tuple[str, str, str], list[str]]] = None
+        # Whether a slug's results are ours to publish, where machines that run at once share the works.
+        self.holds: Callable[[str], bool] = lambda slug: True
         self.judging = Judge(self.jobs, self.root, self.scratch)
         self.guard = Guard(clone.git, clone.repository, lambda: self.stages)
         os.makedirs(self.scratch, exist_ok=True)

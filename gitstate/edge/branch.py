@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -138,6 +138,32 @@ def bring_forward(
     raise ComeBackLater(
         f"{branch} is being moved by somebody else, again and again.", "Run `gitstate sync` again."
     )
+
+
+def withhold(
+    git: Git, repository: Repository, objects: Objects, branch: str, remote: Remote, paths: Container[str]
+) -> tuple[Lost, ...]:
+    """Take outputs of ours that are not published yet off `branch` again, from index and files too; they are kept by
+    nothing then but their objects. To be called once what was fetched is merged.
+
+    Empty, and nothing moved, where commits of the user's or no branch on the remote lie below, so that the branch
+    stays as it is. Raises what `bring_forward` does.
+    """
+    ours, theirs = objects.resolve(branch), objects.resolve(remote.tracked_branch)
+    if ours is None or theirs is None or git.text("merge-base", ours, theirs, check=False) != theirs:
+        return ()
+    chain = _local_only(git, remote, ours, theirs)
+    if not chain or not all(is_ours(content(objects, oid)) for oid in chain):
+        return ()
+    try:
+        new, lost = reparent(git, repository, objects, chain, theirs, without=paths)
+    except Unvouched:
+        return ()
+    if not Mover(git, repository, objects, branch).move(
+        ours, new, "gitstate run: without what is leased to others"
+    ):
+        return ()
+    return lost
 
 
 # Moving
