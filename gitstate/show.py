@@ -20,6 +20,7 @@ from gitstate.core.verdict import Failed
 
 if TYPE_CHECKING:
     from gitstate.core.guard import Stray
+    from gitstate.core.lease import Held
     from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
@@ -546,6 +547,25 @@ def pause_line(pause: Pause) -> str:
     words = f": {first_words(pause.why).removesuffix('.')}" if pause.why else ""
     look = f"Next look at {clock_time(when(pause.probe))}{stated}."
     return f"Paused: {safe(pause.account)}, {safe(pause.name)}{words}. {look}{person}"
+
+
+def lease_lines(held: Sequence[Held]) -> list[str]:
+    """Who is at work on the plan, a line for each."""
+    lines = []
+    for holder in dict.fromkeys(one.holder for one in held):
+        theirs = [one for one in held if one.holder == holder]
+        works = [work for one in theirs for work in one.works]
+        named = ", ".join(map(safe, works[:_SHOWN])) + (" …" if len(works) > _SHOWN else "")
+        left = [one.left for one in theirs if one.left is not None]
+        until = f"; ends in {duration(min(left))} unless it is renewed" if left else ""
+        again = max(one.generation for one in theirs)
+        taken = f", taken over {number(again - 1, 'time')}" if again > 1 else ""
+        who = "this clone" if theirs[0].own else "another machine"
+        lines.append(
+            f"Held by {holder[:8]} ({who}), when the remote was last asked: {number(len(works), 'work')}{taken}"
+            f"{until}: {named}"
+        )
+    return lines
 
 
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:

@@ -16,6 +16,7 @@ from gitstate.core import lease
 from gitstate.core.identity import work_id
 from gitstate.core.lease import Claim, Standing
 from gitstate.core.snapshot import WorkKey
+from gitstate.edge import remote
 from gitstate.edge.branch import withhold
 from gitstate.edge.clock import Clock
 from gitstate.edge.keep import keep
@@ -75,7 +76,9 @@ class Claiming:
             self.regain()
             self._syncing.deliver()
             self.session.refresh()
-        self.session.holds = self.still_holds
+        self.session.holds, self.session.elsewhere = self.still_holds, self._is_others
+        if self.session.acts:
+            self.session.refresh()
         self._renewing.__enter__()
         return self
 
@@ -115,6 +118,10 @@ class Claiming:
                 self.leases.look()
         return self.holds(slug)
 
+    def _is_others(self, slug: str) -> bool:
+        seen = self.leases.seen.get(lease.bucket_of(slug))
+        return lease.standing(seen, self.leases.me) is Standing.OTHERS
+
     def put_aside(self, key: WorkKey) -> None:
         """A work is ready, and not ours."""
         self._aside[key] = None
@@ -126,10 +133,8 @@ class Claiming:
 
     def others(self) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""
-        seen = self.leases.seen
-        held = [known for slug, _ in self._aside if (known := seen.get(lease.bucket_of(slug))) is not None]
-        alive = [known for known in held if lease.standing(known, self.leases.me) is Standing.OTHERS]
-        return len(alive), len({known.lease.holder for known in alive})
+        held = [lease.bucket_of(slug) for slug, _ in self._aside if self._is_others(slug)]
+        return len(held), len({self.leases.seen[bucket].lease.holder for bucket in held})
 
     def more(self, loop: Loop, idle: bool) -> list[WorkKey]:
         """Works that were put aside and may begin now, for which more is claimed, or that are done elsewhere by now.
@@ -144,7 +149,7 @@ class Claiming:
                     return ready
                 chosen = self._choose(loop)
                 if chosen:
-                    self._note_name()
+                    self._prepare()
                     self.leases.claim(chosen)
                 elif not idle and self._clock.elapsed() < self._again:
                     return []
@@ -221,7 +226,7 @@ class Claiming:
                 claim = Claim(line.slug, line.stage, line.work, line.attempt)
                 wanted.setdefault(lease.bucket_of(line.slug), []).append(claim)
         if wanted:
-            self._note_name()
+            self._prepare()
             self.leases.claim(wanted)
             self._fetch()
         lost = [one for one in self._waiting() if not self.holds(one.receipt.slug)]
@@ -265,9 +270,11 @@ class Claiming:
     def _undone(self) -> list[WorkKey]:
         return [key for key, status in self.session.statuses.items() if status.state != "done"]
 
-    def _note_name(self) -> None:
-        """Before the first claim: so that the next run here knows that it is dead, should this one die."""
+    def _prepare(self) -> None:
+        """Before the first claim. The name is noted so that the next run here knows that it is dead, should this one
+        die. Raises ComeBackLater where the remote does not take what fences."""
         if not self._noted:
+            remote.require_atomic(self.session.clone.git, self._there)
             self._memory.note(self.leases.me)
             self._noted = True
 

@@ -158,7 +158,7 @@ class Leases:
             if not won and swapped.refused | swapped.unclear:
                 raise ComeBackLater(
                     f"{self._there.name} does not take leases: {swapped.words}",
-                    "Without them let one machine run at a time, or each its own part: gitstate run --shard 1/2",
+                    remote.WITHOUT_LEASES,
                 )
             return won
 
@@ -299,6 +299,32 @@ class Leases:
         home = "heads" if ref.startswith(LEASE_HEADS + "/") else "own"
         rest = ref[len(_HOME[home]) + 1 :]
         return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
+
+
+class Tracked(NamedTuple):
+    """A lease as it was when the remote was last asked."""
+
+    bucket: str
+    oid: str
+    lease: Lease
+
+
+def tracked(git: Git, objects: Objects, plan: str) -> list[Tracked]:
+    """The leases of a plan (the path of its configuration) on any remote, as last fetched; never the network.
+
+    What cannot be read is left out: they are for people here.
+    """
+    part = lease.plan_of(plan)
+    listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", TRACKED_LEASES)
+    found = []
+    for line in listed.splitlines():
+        oid, _, ref = line.partition(" ")
+        *_, of, bucket = ref.split("/")
+        read = objects.read(oid) if of == part else None
+        with contextlib.suppress(ValueError, RecursionError):
+            if read is not None:
+                found.append(Tracked(bucket, oid, lease.decode(read[1].partition(b"\n\n")[2])))
+    return found
 
 
 class Unpublished(NamedTuple):
