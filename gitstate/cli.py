@@ -259,11 +259,14 @@ def sync(
     lock_timeout: Annotated[
         str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
     ] = "0",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would come and go. Fetches, and changes nothing else.")
+    ] = False,
 ) -> int:
     """Fetch, merge and push: branch and notes."""
     from gitstate.commands.sync import sync
 
-    return sync(config, branch=branch, lock_timeout=lock_timeout)
+    return sync(config, branch=branch, lock_timeout=lock_timeout, dry_run=dry_run)
 
 
 @cli.command()

@@ -568,21 +568,36 @@ def lease_lines(held: Sequence[Held]) -> list[str]:
     return lines
 
 
+def _amount(what: Amount) -> str:
+    parts = [
+        number(what.commits, "commit") if what.commits else "",
+        number(what.receipts, "receipt") if what.receipts else "",
+        f"log lines on {number(what.log, 'work')}" if what.log else "",
+    ]
+    return ", ".join(filter(None, parts)) or "nothing"
+
+
+_ALONE = "This repository has no remote, so there is nothing to sync with."
+
+
+def preview_lines(outcome: Outcome, branch: str) -> list[str]:
+    """What a sync would do, in words."""
+    if outcome.remote is None:
+        return [_ALONE]
+    came, went = _amount(outcome.came), _amount(outcome.went)
+    lines = [f"{safe(branch)} and {safe(outcome.remote.name)}: {came} would come, {went} would go."]
+    if outcome.users_commits:
+        lines.append(f"{number(outcome.users_commits, 'commit')} of your own would go along.")
+    return lines
+
+
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:
     """What a sync did, in words."""
     if outcome.remote is None:
-        return ["This repository has no remote, so there is nothing to sync with."]
+        return [_ALONE]
     name = safe(outcome.remote.name)
-
-    def amount(what: Amount) -> str:
-        parts = [
-            number(what.commits, "commit") if what.commits else "",
-            number(what.receipts, "receipt") if what.receipts else "",
-            f"log lines on {number(what.log, 'work')}" if what.log else "",
-        ]
-        return ", ".join(filter(None, parts)) or "nothing"
-
-    lines = [f"{safe(branch)} and {name} agree. Came: {amount(outcome.came)}. Went: {amount(outcome.went)}."]
+    came, went = _amount(outcome.came), _amount(outcome.went)
+    lines = [f"{safe(branch)} and {name} agree. Came: {came}. Went: {went}."]
     if outcome.users_commits:
         lines.append(f"{number(outcome.users_commits, 'commit')} of your own went along.")
     if outcome.replaced:

@@ -118,7 +118,7 @@ def bring_forward(
         base = git.text("merge-base", ours, theirs, check=False) if ours else None
         if base == "":
             raise _unrelated(repository, remote, branch)
-        came = _count(git, ours, theirs)
+        came = count(git, ours, theirs)
         if ours is None or base == ours:
             if mover.move(ours, theirs, "gitstate sync: fast-forward"):
                 return Forward(Way.FORWARDED, ours, theirs, came)
@@ -343,5 +343,6 @@ def _named(git: Git, commits: Sequence[str]) -> str:
     return "; ".join(shown) + (f"; and {len(commits) - _SHOWN} more" if len(commits) > _SHOWN else "")
 
 
-def _count(git: Git, old: str | None, new: str) -> int:
+def count(git: Git, old: str | None, new: str) -> int:
+    """How many commits `new` has that `old` has not."""
     return int(git.text("rev-list", "--count", new, *([f"^{old}"] if old else [])))

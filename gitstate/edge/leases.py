@@ -301,6 +301,21 @@ class Leases:
         return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
 
 
+def takes(git: Git, objects: Objects, there: Remote) -> str:
+    """The namespace in which a remote takes leases; "" if in none. Tried with a ref of its own, which is removed again.
+
+    Raises ComeBackLater where it takes nothing that is all or nothing, or cannot be reached.
+    """
+    remote.require_atomic(git, there)
+    commit = objects.write("commit", _HEAD % objects.write("tree", b"").encode() + b"gitstate probe\n")
+    for home in (LEASES, LEASE_HEADS):
+        ref = f"{home}/probe/{_nonce()}"
+        if remote.swap_all(git, there, [Swap(ref, commit, None)]).taken:
+            remote.swap_all(git, there, [Swap(ref, None, commit)])
+            return home
+    return ""
+
+
 class Tracked(NamedTuple):
     """A lease as it was when the remote was last asked."""
 
