@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.lines import add_lines, duplicate_line
 from gitstate.commands.target import Target
 from gitstate.core.derive import Status
+from gitstate.core.receipt import encode
 from gitstate.core.snapshot import Receipts
 from gitstate.edge import remote, sync
 from gitstate.edge.git import DURABLE
 from gitstate.edge.keep import keep
 from gitstate.edge.leases import LeaseLost
 from gitstate.edge.remote import Remote
+from gitstate.edge.reparent import Lost
 from gitstate.edge.sync import Outcome
 from gitstate.errors import ComeBackLater
 
@@ -134,7 +138,8 @@ class Syncing:
         """Push; of works that are leased, only what is ours to publish."""
         for _ in range(_REGAINS):
             try:
-                return self._sync(push=True)
+                if not (outcome := self._sync(push=True)).lost:
+                    return outcome  # (else there is a line of the log to push)
             except LeaseLost:
                 if self.claiming is None:
                     raise
@@ -169,7 +174,24 @@ class Syncing:
             self.say(
                 f"{show.safe(lost.path)} was made here and elsewhere; the other one stays, this one is kept."
             )
+        if outcome.lost:
+            self._log(outcome.lost)
         return outcome
+
+    def _log(self, lost: Sequence[Lost]) -> None:
+        """Note what was made twice, so that its cost shows."""
+        receipts = self.clone.view().snapshot.receipts
+        lines = [
+            duplicate_line(self.clone.objects, line)
+            for one in lost
+            for line in receipts.on(one.oid)
+            if line.kind == "done"
+        ]
+        found: dict[str, list[bytes]] = {}
+        for blob, line in lines:
+            found.setdefault(blob, []).append(encode(line))
+        if found:
+            add_lines(self.clone, {}, found, f"gitstate: {show.number(len(lines), 'duplicate')}")
 
     def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
         """Of two contents of one output, the one receipted for today's identity; the remote's where both are."""

@@ -50,7 +50,7 @@ def agree(world: World, clones: list[Clone]) -> None:
 
 def gate(world: World, slug: str, **order: Any) -> Path:
     """A file; the next call for a slug waits until it is there."""
-    path = world.folder / f"{slug} may go on"
+    path = world.folder / f"{slug} may go on {len(world.calls())}"
     world.tell(slug, wait=str(path), once=True, **order)
     return path
 
@@ -203,13 +203,37 @@ def test_what_the_original_of_a_copied_clone_holds_is_not_taken_for_dead(tmp_pat
     running.wait(0)
 
 
-def test_a_killed_runs_answer_is_published_under_a_lease_of_the_next_run(tmp_path: Path) -> None:
-    world, (clone, other) = shared(tmp_path, items=["one", "two"])
-    world.tell("one", kill_runner=True, once=True)
-    clone.gitstate("run")
+def killed(world: World, clone: Clone) -> None:
+    """Kill a run that has made an outline, which is recorded and not published, in the call for the article."""
+    world.tell("one", "article", hang=True, once=True)
+    running = clone.start("run", "one", "--push", "end")
+    until(lambda: any(call.stage == "article" for call in world.calls()), running)
+    running.kill()
+    assert clone.show("work/one.md") is not None
+    assert len(leases(world)) == 1
+
+
+def test_what_a_killed_run_recorded_is_published_under_a_lease_of_the_next_run(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one"], stages=CHAIN, lease="1d")
+    killed(world, clone)
     clone.run()
-    assert world.paid() == {"one/article": 1, "two/article": 1}
+    assert world.paid() == {"one/outline": 1, "one/article": 2}
     agree(world, [clone, other])
+
+
+def test_p10_what_a_killed_run_recorded_is_not_published_while_another_does_it(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one", "two"], stages=CHAIN, lease=SHORT)
+    killed(world, clone)
+    go = gate(world, "one")
+    running = other.start("run", "one", "--wait")
+    until(lambda: sum(call.slug == "one" for call in world.calls()) == 3, running)
+    assert "taken it over" in clone.run(code=75).err
+    assert "work/one.md" not in world.git(world.remote, "ls-tree", "-r", "--name-only", "main").split()
+    assert world.paid()["two/article"] == 1
+    go.touch()
+    running.wait(0)
+    agree(world, [clone, other])
+    assert world.paid() == {"one/outline": 2, "one/article": 2, "two/outline": 1, "two/article": 1}
 
 
 def test_works_are_claimed_without_a_word_in_the_configuration_where_that_is_asked_for(
