@@ -146,7 +146,10 @@ def run(
         int, typer.Option("--breaker", min=0, help="Stop after this many equal failures in a row; 0: never.")
     ] = 3,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Where a quota window is closed, wait for it and go on.")
+        bool, typer.Option("--wait", help="Wait for closed quota windows, and for what others hold.")
+    ] = False,
+    claim: Annotated[
+        bool, typer.Option("--claim", help="Claim works on the remote, so that others may run at once.")
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Neither fetch nor push.")] = False,
     push: Annotated[Push, typer.Option("--push", help="When to push.")] = Push.group,
@@ -174,6 +177,7 @@ def run(
         budget=budget,
         breaker=breaker,
         wait=wait,
+        claim=claim,
         offline=offline,
         push=push.value,
         branch=branch,
@@ -255,11 +259,14 @@ def sync(
     lock_timeout: Annotated[
         str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
     ] = "0",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would come and go. Fetches, and changes nothing else.")
+    ] = False,
 ) -> int:
     """Fetch, merge and push: branch and notes."""
     from gitstate.commands.sync import sync
 
-    return sync(config, branch=branch, lock_timeout=lock_timeout)
+    return sync(config, branch=branch, lock_timeout=lock_timeout, dry_run=dry_run)
 
 
 @cli.command()

@@ -20,6 +20,7 @@ from gitstate.core.verdict import Failed
 
 if TYPE_CHECKING:
     from gitstate.core.guard import Stray
+    from gitstate.core.lease import Held
     from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
@@ -217,6 +218,7 @@ def spend_lines(spend: Mapping[str, Spend]) -> list[str]:
     words = {
         "accepted": "brought results",
         "rejected": "failed",
+        "duplicate": "came after another machine had taken the work over",
         "lost": "ended without an answer, at a cost unknown",
     }
     for kind, sums in spend.items():
@@ -394,6 +396,19 @@ def kept_line(name: str, taken: Sequence[str]) -> str:
     return f"~ {safe(name)}  its inputs changed while it was made; kept with a receipt of its own, not put in place"
 
 
+def late_line(name: str) -> str:
+    """A response that came after another machine had taken its work over."""
+    return (
+        f"~ {safe(name)}  another machine had taken it over before this one could be published; this one is kept, and "
+        "counted as a duplicate"
+    )
+
+
+def not_claimed_line(message: str, hint: str) -> str:
+    """Why a run that shares its works with others begins nothing more."""
+    return f"Nothing more can be claimed: {message} {hint}".rstrip()
+
+
 def in_the_way_line(name: str, paths: Sequence[str]) -> str:
     """A work whose place is taken by something nobody vouches for."""
     return (
@@ -453,7 +468,8 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         (fields["paused"], "paused"),
         (fields["left"], "left alone"),
         (fields["asked"], "waiting for your word"),
-        (fields["unfinished"], "not begun or not finished"),
+        (fields["held"], "held by others"),
+        (fields["unfinished"] - fields["held"], "not begun or not finished"),
         (len(agenda.failed) + fields["before"], "failed before"),
         (len(agenda.paused), "paused before"),
         (len(agenda.blocked), "wait for those"),
@@ -495,7 +511,12 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
             f"{number(fields['dropped'], 'call was', 'calls were')} ended before an answer came; whether that is "
             "billed, only the provider knows."
         )
-    if fields["unfinished"]:
+    if fields["held"]:
+        lines.append(
+            f"{number(fields['held'], 'work is', 'works are')} held by {number(fields['holders'], 'other')} at work "
+            "just now. `gitstate run --wait` waits for what becomes of them."
+        )
+    elif fields["unfinished"]:
         lines.append("`gitstate run` goes on from here.")
     return [*lines, _AWAY] if away else lines
 
@@ -528,21 +549,55 @@ def pause_line(pause: Pause) -> str:
     return f"Paused: {safe(pause.account)}, {safe(pause.name)}{words}. {look}{person}"
 
 
+def lease_lines(held: Sequence[Held]) -> list[str]:
+    """Who is at work on the plan, a line for each."""
+    lines = []
+    for holder in dict.fromkeys(one.holder for one in held):
+        theirs = [one for one in held if one.holder == holder]
+        works = [work for one in theirs for work in one.works]
+        named = ", ".join(map(safe, works[:_SHOWN])) + (" …" if len(works) > _SHOWN else "")
+        left = [one.left for one in theirs if one.left is not None]
+        until = f"; ends in {duration(min(left))} unless it is renewed" if left else ""
+        again = max(one.generation for one in theirs)
+        taken = f", taken over {number(again - 1, 'time')}" if again > 1 else ""
+        who = "this clone" if theirs[0].own else "another machine"
+        lines.append(
+            f"Held by {holder[:8]} ({who}), when the remote was last asked: {number(len(works), 'work')}{taken}"
+            f"{until}: {named}"
+        )
+    return lines
+
+
+def _amount(what: Amount) -> str:
+    parts = [
+        number(what.commits, "commit") if what.commits else "",
+        number(what.receipts, "receipt") if what.receipts else "",
+        f"log lines on {number(what.log, 'work')}" if what.log else "",
+    ]
+    return ", ".join(filter(None, parts)) or "nothing"
+
+
+_ALONE = "This repository has no remote, so there is nothing to sync with."
+
+
+def preview_lines(outcome: Outcome, branch: str) -> list[str]:
+    """What a sync would do, in words."""
+    if outcome.remote is None:
+        return [_ALONE]
+    came, went = _amount(outcome.came), _amount(outcome.went)
+    lines = [f"{safe(branch)} and {safe(outcome.remote.name)}: {came} would come, {went} would go."]
+    if outcome.users_commits:
+        lines.append(f"{number(outcome.users_commits, 'commit')} of your own would go along.")
+    return lines
+
+
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:
     """What a sync did, in words."""
     if outcome.remote is None:
-        return ["This repository has no remote, so there is nothing to sync with."]
+        return [_ALONE]
     name = safe(outcome.remote.name)
-
-    def amount(what: Amount) -> str:
-        parts = [
-            number(what.commits, "commit") if what.commits else "",
-            number(what.receipts, "receipt") if what.receipts else "",
-            f"log lines on {number(what.log, 'work')}" if what.log else "",
-        ]
-        return ", ".join(filter(None, parts)) or "nothing"
-
-    lines = [f"{safe(branch)} and {name} agree. Came: {amount(outcome.came)}. Went: {amount(outcome.went)}."]
+    came, went = _amount(outcome.came), _amount(outcome.went)
+    lines = [f"{safe(branch)} and {name} agree. Came: {came}. Went: {went}."]
     if outcome.users_commits:
         lines.append(f"{number(outcome.users_commits, 'commit')} of your own went along.")
     if outcome.replaced:

@@ -87,13 +87,6 @@ def test_the_configuration_is_valid_and_complete() -> None:
         assert re.search(rf"\b{key}\b", reference), f"The README does not know the key {key}."
 
 
-def test_what_it_says_is_refused_is_refused() -> None:
-    sentence = re.search(r"^Refused in this version.*?\. Every", README, re.MULTILINE | re.DOTALL)
-    assert sentence
-    named = set(re.findall(r"`(\w+)`", sentence[0]))
-    assert named == {*workflow._NOT_YET}
-
-
 def test_the_first_two_commands_are_one_line_each() -> None:
     for mark in ("demo", "tests"):
         (command,) = blocks(mark)

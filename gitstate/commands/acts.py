@@ -117,6 +117,8 @@ class Acts:
         found = session.effect(intent.stage)
         if found is None or status is None or status.hash != intent.work or status.state == "done":
             return False
+        if not session.holds(intent.slug):
+            return False
         others = [act for act in self._of(status) if act.attempt != intent.attempt]
         return effect.step(found, intent.work, False, others) == "act"
 

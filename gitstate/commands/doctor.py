@@ -6,8 +6,10 @@ import json
 
 from gitstate import show
 from gitstate.commands.clone import Clone
-from gitstate.edge import lock, probe, remote
+from gitstate.edge import leases, lock, probe, remote
 from gitstate.edge.probe import Found
+from gitstate.edge.remote import Remote
+from gitstate.edge.repo import LEASE_HEADS
 from gitstate.errors import GitstateError
 
 
@@ -46,4 +48,16 @@ def _remote(clone: Clone) -> list[Found]:
         return [Found("remote", None, f"{there.name}: {error.message.splitlines()[0]}")]
     notes = sorted(ref for ref in refs if ref.startswith("refs/notes/gitstate"))
     words = f"has {', '.join(notes)}" if notes else "has no receipts yet"
-    return [Found("remote", True, f"{there.name} answers and {words}")]
+    return [Found("remote", True, f"{there.name} answers and {words}"), _leases(clone, there)]
+
+
+def _leases(clone: Clone, there: Remote) -> Found:
+    """Whether machines that run at once can share works on the remote."""
+    try:
+        home = leases.takes(clone.git, clone.objects, there)
+    except GitstateError as error:
+        return Found("leases", None, error.message.splitlines()[0])
+    if not home:
+        return Found("leases", None, f"{there.name} takes none; {remote.WITHOUT_LEASES}")
+    words = f" as branches below {home}" if home == LEASE_HEADS else ""
+    return Found("leases", True, f"{there.name} takes them{words}: machines may run at once")

@@ -45,6 +45,8 @@ def conclude(
     paused = progress.paused + len(agenda.paused)
     left = len(agenda.protected) + progress.left + waiting
     asked = len(agenda.asked) + progress.asked
+    held, holders = loop.claiming.others() if loop.claiming is not None else (0, 0)
+    trouble = loop.claiming.trouble if loop.claiming is not None else ""
     code = (
         130
         if stop.is_set()
@@ -57,7 +59,7 @@ def conclude(
         else 3
         if left or loop.disturbed
         else 75
-        if paused or syncing.away or loop.spent or loop.acts.untold
+        if paused or syncing.away or loop.spent or loop.acts.untold or held or trouble
         else 0
     )
     saved = _saved(session, agenda.done)
@@ -72,6 +74,8 @@ def conclude(
         "asked": asked,
         "untold": loop.acts.untold,
         "unfinished": loop.unfinished,
+        "held": held,
+        "holders": holders,
         "dropped": loop.dropped,
         "seconds": round(progress.clock() - progress.began, 1),
         "usd": round(progress.usd, 6),

@@ -99,6 +99,16 @@ def lost_line(objects: Objects, intent: Intent) -> tuple[str, LogLine]:
     return manifest_blob(objects, intent), line
 
 
+def duplicate_line(objects: Objects, receipt: Receipt) -> tuple[str, LogLine]:
+    """The log's line on a result that was not published, because its lease had been lost, and the object that it goes
+    on; with what it cost."""
+    names = ("seconds", "usd", "tokens_in", "tokens_out")
+    extra = {name: receipt.extra[name] for name in names if name in receipt.extra}
+    blob = objects.oid("blob", Manifest(receipt.components, receipt.scheme).encoded)
+    line = LogLine(receipt.work, "duplicate", receipt.slug, receipt.stage, receipt.attempt, receipt.at, extra)
+    return blob, line
+
+
 def manifest_blob(objects: Objects, intent: Intent) -> str:
     """The object that the log's lines on an attempt's work hang on."""
     return objects.oid("blob", Manifest(intent.components, intent.scheme).encoded)

@@ -32,6 +32,7 @@ from gitstate.edge.process import Job
 from gitstate.errors import ComeBackLater, GitFailed, GitstateError, is_full
 
 if TYPE_CHECKING:
+    from gitstate.commands.claiming import Claiming
     from gitstate.commands.run import Options
     from gitstate.commands.stopping import Stop
 
@@ -63,11 +64,12 @@ class Loop:
         windows: Windows,
         purse: Purse,
         acts: Acts,
+        claiming: Optional[Claiming] = None,
     ) -> None:
         self.session, self.syncing, self.progress = session, syncing, progress
         self.options, self.redo, self.again, self.stop = options, redo, again, stop
         self.reactions, self.windows, self.purse, self.acts = reactions, windows, purse, acts
-        self.acting = Acting(self, acts)
+        self.acting, self.claiming = Acting(self, acts), claiming
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
         # What makes going on pointless, once all that runs has ended.
@@ -95,6 +97,8 @@ class Loop:
         """
         keys = [(status.slug, status.stage) for status in order_of(works, self.session.view.plan.workflow)]
         self._open.update(keys)
+        if self.claiming is not None:
+            self.claiming.open = lambda: self._open
         self._sort(keys)
         pool = ThreadPoolExecutor(self.options.jobs, thread_name_prefix="gitstate-job")
         try:
@@ -103,7 +107,7 @@ class Loop:
                 while (key := self._next()) is not None:
                     self._begin(pool, key)
                 self.acting.begin(pool)
-                if not self._flying and (self._is_over() or not self.reactions.resting):
+                if not self._flying and (self._is_over() or not (self.reactions.resting or self._waits())):
                     break
                 self._settle(self._take())
         except BaseException:
@@ -135,8 +139,11 @@ class Loop:
 
     def _next(self) -> Optional[WorkKey]:
         """A work to begin now; None if none may, or none is there."""
-        while self._ready and self._may_begin():
+        while self._may_begin() and (self._ready or self._claim()):
             key = self._ready.pop()
+            if self.claiming is not None and not self.claiming.may(key) and self.wants(key):
+                self.claiming.put_aside(key)
+                continue
             beyond = self.options.limit is not None and len(self.begun) >= self.options.limit
             if self._flying >= self.options.jobs and self.session.effect(key[1]) is not None:
                 self._ready.append(key)  # an act is not handed out before its turn
@@ -158,6 +165,37 @@ class Loop:
             else:
                 return key
         return None
+
+    def _claim(self) -> bool:
+        """Whether something may begin once more is claimed of what others do not hold."""
+        if self.claiming is None or (
+            self.options.limit is not None and len(self.begun) >= self.options.limit
+        ):
+            return False
+        idle = not (self._flying or self.reactions.resting or self.options.wait)
+        self._ready += reversed(self.claiming.more(self, idle))
+        return bool(self._ready)
+
+    def _waits(self) -> bool:
+        """Whether to wait for what others hold."""
+        return self.options.wait and self.claiming is not None and self.claiming.waits
+
+    @property
+    def mean(self) -> Optional[float]:
+        """The seconds that this run's commands took; None before the first has ended."""
+        return self._seconds / self._ended if self._ended else None
+
+    def lets(self, key: WorkKey) -> bool:
+        """Whether the window of a work's account lets it begin."""
+        return self.windows.lets(self._account(key))
+
+    def wants(self, key: WorkKey) -> bool:
+        """Whether a work is to be done as it stands now."""
+        status = self.session.statuses.get(key)
+        if status is None or status.hash is None:
+            return False
+        again = key in self.again and status.state != "done"
+        return is_due(status) or key in self.redo or again or self.acting.is_asking(key)
 
     def _account(self, key: WorkKey) -> str:
         stage = self.session.stages.get(key[1])
@@ -184,7 +222,7 @@ class Loop:
 
         Slow ones are prepared only when their turn has come, so that they see what was committed until then.
         """
-        return self._ended > 0 and self._seconds / self._ended < _QUICK
+        return self.mean is not None and self.mean < _QUICK
 
     def _disturbed(self) -> bool:
         """Whether the user has changed the clone so that nothing new may begin; says so once."""
@@ -202,7 +240,7 @@ class Loop:
         if status is None or status.hash is None or failed_above:
             self.close(key, done=False)
             return
-        if not (is_due(status) or key in self.redo or key in self.again or self.acting.is_asking(key)):
+        if not self.wants(key):
             asks = asks_human(self.session.stages[key[1]], status)
             self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"
@@ -262,7 +300,7 @@ class Loop:
         self.progress.settled(work, name)
         if work.how == "done":
             self.reactions.done()
-        if work.how == "kept" and key not in self._again:
+        if work.late or (work.how == "kept" and key not in self._again):
             # Its inputs changed on the way, so it is still to be done; but a command that changes its own inputs
             # must not be paid without end.
             self._again.add(key)
@@ -300,6 +338,7 @@ class Loop:
             judged = (
                 None
                 if self._alarm.is_set()
+                or (self.claiming is not None and not self.claiming.may((intent.slug, intent.stage)))
                 else self.session.guard.over(
                     intent, lambda: attempt(self.session, intent, job, self.stop.cancel, self.stop.hurry)
                 )

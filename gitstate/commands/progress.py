@@ -45,7 +45,7 @@ class Progress:
             self.causes[work.failed.name] = count + 1, first, words
             self._say(show.failed_line(name, work.failed))
         elif work.how == "kept":
-            self._say(show.kept_line(name, work.paths))
+            self._say(show.late_line(name) if work.late else show.kept_line(name, work.paths))
         else:
             self.left += 1
             self._say(show.in_the_way_line(name, work.paths))

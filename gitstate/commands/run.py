@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.acts import Acts
+from gitstate.commands.claiming import Claiming
 from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.ending import Ended, conclude
 from gitstate.commands.locked import locked
@@ -46,7 +47,8 @@ from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
 from gitstate.edge.pauses import Pauses
 from gitstate.edge.protect import check_outputs
-from gitstate.errors import ConfigError, GitstateError, NeedsHuman, UsageError
+from gitstate.edge.remote import Remote
+from gitstate.errors import ComeBackLater, ConfigError, GitstateError, NeedsHuman, UsageError
 
 
 class Options(NamedTuple):
@@ -61,6 +63,7 @@ class Options(NamedTuple):
     budget: str = ""
     breaker: int = IN_A_ROW
     wait: bool = False
+    claim: bool = False
     offline: bool = False
     push: str = "group"  # group, end or never
     branch: str = ""
@@ -183,17 +186,35 @@ def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spen
     syncing.begin()
     with closing(Session(clone, aim.branch, aim.checked_out)) as session:
         syncing.session = session
-        return _work(session, syncing, options, stop, spending, clock)
+        recovered = recover_attempts(session)
+        shares = options.claim or session.view.plan.workflow.coordinate is not None
+        there = syncing.reachable if shares else None
+        if there is None:
+            lacking = syncing.there if shares else None
+            return _work(session, syncing, options, stop, spending, clock, recovered, lacking)
+        syncing.claiming = Claiming(session, syncing, there, clock)
+        with syncing.claiming:
+            return _work(session, syncing, options, stop, spending, clock, recovered)
 
 
 def _work(
-    session: Session, syncing: Syncing, options: Options, stop: Stop, spending: Spending, clock: Clock
+    session: Session,
+    syncing: Syncing,
+    options: Options,
+    stop: Stop,
+    spending: Spending,
+    clock: Clock,
+    recovered: Sequence[Settled],
+    lacking: Optional[Remote] = None,
 ) -> Ended:
-    recovered = recover_attempts(session)
+    """`lacking`: the remote on which works should be claimed, and cannot be."""
+    claiming = syncing.claiming
     waiting = {(work.intent.slug, work.intent.stage) for work in recovered if work.how == "in_the_way"}
     acts = Acts(session, syncing, clock)
     agenda, redo, again = _agenda(session, acts, options, clock)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
+    if works and lacking is not None:
+        raise _cannot_claim(lacking, options)
     progress = Progress(len(works), options.jobs)
     syncing.progress = progress
     session.guard.clock, session.guard.say = clock, progress.story
@@ -219,10 +240,13 @@ def _work(
         windows,
         spending.open(session),
         acts,
+        claiming,
     )
     loop.begun = spending.begun
     try:
-        restored = restore(session, [s for s in agenda.due if (s.slug, s.stage) not in redo], progress)
+        # (what is shared is restored once it is claimed, one by one)
+        free = [s for s in agenda.due if (s.slug, s.stage) not in redo and claiming is None]
+        restored = restore(session, free, progress)
         due = [s for s in works if (s.slug, s.stage) not in restored]
         workflow = session.view.plan.workflow
         windows.begin(account_of(workflow, session.stages[name]) for name in {status.stage for status in due})
@@ -230,8 +254,24 @@ def _work(
     finally:
         session.guard.end()
         progress.end()
+    if claiming is not None:
+        claiming.open = tuple
     syncing.end()
     return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
+
+
+def _cannot_claim(there: Remote, options: Options) -> ComeBackLater:
+    why = "it is out of reach"
+    if options.offline or options.push == "never":
+        why = (
+            "it is not to be asked (--offline)"
+            if options.offline
+            else "nothing is to be pushed (--push never)"
+        )
+    return ComeBackLater(
+        f"Works are claimed on {there.name} before they begin, and {why}: nothing was begun.",
+        "Run again when it can be reached; what is finished here is safe.",
+    )
 
 
 def _windows(session: Session, syncing: Syncing, stop: Stop, clock: Clock) -> Windows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Optional
 
 from gitstate.commands.clone import Clone, statuses_of, utc_now
@@ -43,6 +43,10 @@ class Session:
         # What failed, for a person to look at, or to pass later.
         self.rejected = Attempts(clone.repository.state, "rejected")
         self.answers: Optional[dict[tuple[str, str, str], list[str]]] = None
+        # Whether a slug's results are ours to publish, where machines that run at once share the works.
+        self.holds: Callable[[str], bool] = lambda slug: True
+        # Whether somebody else is at work on a slug just now. An act that they began is not of unknown outcome.
+        self.elsewhere: Callable[[str], bool] = lambda slug: False
         self.judging = Judge(self.jobs, self.root, self.scratch)
         self.guard = Guard(clone.git, clone.repository, lambda: self.stages)
         os.makedirs(self.scratch, exist_ok=True)
@@ -61,7 +65,7 @@ class Session:
         self.view: View = clone.view(outputs_from)
         self.tree: dict[str, str] = dict(self.view.snapshot.tree)
         self.verdicts = dict(self.view.snapshot.verdicts)
-        self.acts = dict(self.view.snapshot.acts)
+        self.acts = {key: acts for key, acts in self.view.snapshot.acts.items() if not self.elsewhere(key[0])}
         self.paused = self.view.snapshot.pauses  # accounts
         snapshot = self.view.snapshot._replace(
             tree=self.tree,

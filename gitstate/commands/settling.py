@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Literal, NamedTuple, Optional
 
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import (
+    duplicate_line,
     manifest_blob,
     receipt,
     verdict_line,
@@ -37,6 +38,7 @@ class Settled(NamedTuple):
     failed: Optional[Failed] = None
     paths: tuple[str, ...] = ()  # those in the way
     recalled: bool = False  # whether it was an answer kept from before
+    late: bool = False  # whether its lease had been lost when it came
 
 
 def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
@@ -49,9 +51,15 @@ def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
     ready: list[Judged] = []
     settled: dict[str, Settled] = {}
     kept: list[Judged] = []
+    passed = [judged for judged in group if judged.failed is None]
+    late = {judged.intent.attempt for judged in passed if _is_late(session, judged.intent)}
     promoted = _promote_all(
         session,
-        [judged for judged in group if judged.failed is None and _has_a_place(session, judged.intent)],
+        [
+            judged
+            for judged in passed
+            if judged.intent.attempt not in late and _has_a_place(session, judged.intent)
+        ],
     )
     for judged in group:
         blocked = promoted.get(judged.intent.attempt)
@@ -63,11 +71,12 @@ def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
             ready.append(judged)
         elif blocked is None or _is_done(session, judged):
             # (its inputs have changed, or somebody else's result of the same work stands and stays)
-            settled[judged.intent.attempt] = _settled("kept", judged, blocked or ())
+            work = _settled("kept", judged, blocked or ())
+            settled[judged.intent.attempt] = work._replace(late=judged.intent.attempt in late)
             kept.append(judged)
         else:
             settled[judged.intent.attempt] = _settled("in_the_way", judged, blocked)
-    lost = _record(session, ready, kept, [judged for judged in group if judged.failed is not None])
+    lost = _record(session, ready, kept, [judged for judged in group if judged.failed is not None], late)
     for judged, paths in lost:
         settled[judged.intent.attempt] = _settled("in_the_way", judged, paths)
     for attempt, work in settled.items():
@@ -85,6 +94,11 @@ def _is_worth_keeping(session: Session, work: Settled) -> bool:
     """Whether the answer of a failed attempt is put aside. An act's always: it may be all that tells of it."""
     failed = work.failed
     return failed is not None and (failed.state == "failed" or session.effect(work.intent.stage) is not None)
+
+
+def _is_late(session: Session, intent: Intent) -> bool:
+    """Whether another machine has taken a work over since its attempt began. What an effect did has happened."""
+    return session.effect(intent.stage) is None and not session.holds(intent.slug)
 
 
 def _has_a_place(session: Session, intent: Intent) -> bool:
@@ -185,7 +199,11 @@ def _blob(session: Session, path: str, data: bytes) -> str:
 
 
 def _record(
-    session: Session, ready: Sequence[Judged], kept: Sequence[Judged], failed: Sequence[Judged]
+    session: Session,
+    ready: Sequence[Judged],
+    kept: Sequence[Judged],
+    failed: Sequence[Judged],
+    late: Collection[str] = (),
 ) -> list[tuple[Judged, tuple[str, ...]]]:
     """Record a group. Returns those whose paths somebody else committed meanwhile; they stay in the spool."""
     blobs = _blobs(session, ready, kept)
@@ -202,6 +220,7 @@ def _record(
             for judged in failed
             if judged.failed
         ]
+        log += [duplicate_line(session.clone.objects, receipts[attempt]) for attempt in sorted(late)]
         try:
             _write(session, ready, blobs, list(receipts.values()), log)
         except Moved as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Answer, Clone, utc_now
@@ -13,7 +13,11 @@ from gitstate.core.derive import STATES
 from gitstate.core.pause import Pause
 from gitstate.edge import lock
 from gitstate.edge.files import load_json
+from gitstate.edge.repo import TRACKED_LEASES
 from gitstate.edge.tips import tips
+
+if TYPE_CHECKING:
+    from gitstate.core.lease import Held
 
 LAST_RUN = "last-run.json"
 
@@ -26,6 +30,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     last = last_run(clone.repository.state)
     spend = clone.spend()
     standing = pauses_of(clone)
+    held = _leases(clone)
     if as_json:
         fields = {
             "format": 1,
@@ -35,6 +40,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
             "unknown": [{"slug": slug, "stage": stage} for slug, stage in answer.summary.unknown],
             "running": holder,
             "pauses": [one._asdict() for one in standing],
+            "leases": [one._asdict() for one in held],
             "spend": {kind: sums._asdict() for kind, sums in spend.items()},
             "last_run": last,
         }
@@ -45,6 +51,8 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     if answer.summary.unknown:
         show.tell(show.unknown_line(len(answer.summary.unknown)))
     for line in [*show.spend_lines(spend), *map(show.pause_line, standing)]:
+        show.tell(line)
+    for line in show.lease_lines(held):
         show.tell(line)
     if holder is not None:
         show.tell(f"A run is going on here: {show.holder(holder)}.")
@@ -61,6 +69,33 @@ def pauses_of(clone: Clone) -> list[Pause]:
     from gitstate.edge import pauses  # rarely so, and what it needs takes a while to load
 
     return [one.pause for _, one in sorted(pauses.of(clone.objects, at.pauses).items())]
+
+
+def _leases(clone: Clone) -> list[Held]:
+    """Who holds what, as far as this clone knows. Never the network."""
+    if not clone.git.text("for-each-ref", "--count=1", TRACKED_LEASES):
+        return []
+    from gitstate.core.lease import Held
+    from gitstate.edge.clock import Clock  # what these need takes a while to load
+    from gitstate.edge.leasememory import Memory
+    from gitstate.edge.leases import tracked
+
+    memory, now = Memory(clone.repository.state, clone.config), Clock().elapsed()
+    found = []
+    for one in tracked(clone.git, clone.objects, clone.config):
+        since = memory.since(one.bucket, one.oid)
+        age = round(now - since, 1) if since is not None else None
+        found.append(
+            Held(
+                one.lease.holder,
+                one.lease.holder in memory.holders,
+                one.lease.generation,
+                tuple(f"{claim.slug}/{claim.stage}" for claim in one.lease.works),
+                age,
+                round(max(0.0, one.lease.length - age), 1) if age is not None else None,
+            )
+        )
+    return sorted(found, key=lambda held: (held.holder, held.works))
 
 
 def counts(answer: Answer) -> dict[tuple[str, str], dict[str, int]]:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
+from gitstate.commands.lines import add_lines, duplicate_line
 from gitstate.commands.target import Target
 from gitstate.core.derive import Status
+from gitstate.core.receipt import encode
 from gitstate.core.snapshot import Receipts
 from gitstate.edge import remote, sync
 from gitstate.edge.git import DURABLE
 from gitstate.edge.keep import keep
+from gitstate.edge.leases import LeaseLost
 from gitstate.edge.remote import Remote
+from gitstate.edge.reparent import Lost
 from gitstate.edge.sync import Outcome
 from gitstate.errors import ComeBackLater
 
 if TYPE_CHECKING:
+    from gitstate.commands.claiming import Claiming
     from gitstate.commands.progress import Progress
     from gitstate.commands.session import Session
 
+_REGAINS = 3  # times that leases are claimed anew, which were lost before a push
 PAUSE = 10.0  # seconds between pushes: hosts limit them to a few a minute
 
 
@@ -33,10 +40,16 @@ class Syncing:
         self.away = False
         self.session: Optional[Session] = None
         self.progress: Optional[Progress] = None
+        self.claiming: Optional[Claiming] = None
         self._there = remote.pick(clone.git, aim.branch)
         self._pushed: Optional[float] = None
         self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
         self._unpushed = not offline  # what an earlier run may have left here
+
+    @property
+    def there(self) -> Optional[Remote]:
+        """The remote; None: there is none, so there is nobody to agree with."""
+        return self._there
 
     @property
     def reachable(self) -> Optional[Remote]:
@@ -58,7 +71,7 @@ class Syncing:
             except ComeBackLater as error:
                 self.away = True
                 self._require_receipts(self._there, error.message)
-                self._say(f"{self._there.name} is out of reach; going on. Results stay safe in this clone.")
+                self.say(f"{self._there.name} is out of reach; going on. Results stay safe in this clone.")
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
             self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
 
@@ -107,19 +120,40 @@ class Syncing:
             self.away = True
             return False
         try:
-            outcome = self._sync(push=True)
+            outcome = self._publish()
         except ComeBackLater as error:
             self.away = True
-            self._say(f"Not pushed yet: {error.message.splitlines()[0]} Results are safe here.")
+            self.say(f"Not pushed yet: {error.message.splitlines()[0]} Results are safe here.")
             return False
         finally:
             self._pushed = time.monotonic()
         self.away = self._unpushed = False
         if outcome.users_commits:
-            self._say(
+            self.say(
                 f"Pushed {show.number(outcome.users_commits, 'commit')} of your own along with the results."
             )
         return any(outcome.came) or bool(outcome.replaced)
+
+    def _publish(self) -> Outcome:
+        """Push; of works that are leased, only what is ours to publish."""
+        for _ in range(_REGAINS):
+            try:
+                if not (outcome := self._sync(push=True)).lost:
+                    return outcome  # (else there is a line of the log to push)
+            except LeaseLost:
+                if self.claiming is None:
+                    raise
+                self.claiming.regain()
+        return self._sync(push=True)
+
+    def merge(self) -> None:
+        """Fetch and merge, and push nothing. Raises ComeBackLater if the remote cannot be reached."""
+        self._sync(push=False)
+
+    def deliver(self) -> None:
+        """Push what is finished here, also of an earlier run, if anything is."""
+        if self._unpushed:
+            self._deliver()
 
     def _sync(self, push: bool) -> Outcome:
         clone, branch = self.clone, self.aim.branch
@@ -132,14 +166,32 @@ class Syncing:
                 push=push,
                 offline=self.offline,
                 choose=self._choose,
-                say=self._say,
+                say=self.say,
+                send=self.claiming.send if self.claiming is not None else None,
             )
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
-            self._say(
+            self.say(
                 f"{show.safe(lost.path)} was made here and elsewhere; the other one stays, this one is kept."
             )
+        if outcome.lost:
+            self._log(outcome.lost)
         return outcome
+
+    def _log(self, lost: Sequence[Lost]) -> None:
+        """Note what was made twice, so that its cost shows."""
+        receipts = self.clone.view().snapshot.receipts
+        lines = [
+            duplicate_line(self.clone.objects, line)
+            for one in lost
+            for line in receipts.on(one.oid)
+            if line.kind == "done"
+        ]
+        found: dict[str, list[bytes]] = {}
+        for blob, line in lines:
+            found.setdefault(blob, []).append(encode(line))
+        if found:
+            add_lines(self.clone, {}, found, f"gitstate: {show.number(len(lines), 'duplicate')}")
 
     def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
         """Of two contents of one output, the one receipted for today's identity; the remote's where both are."""
@@ -166,7 +218,8 @@ class Syncing:
         view = self.clone.view()
         return any(path in view.tree.files for row in view.plan.outputs for stage in row for path in stage)
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """One line of the story."""
         if self.progress is not None:
             self.progress.story(line)
         else:

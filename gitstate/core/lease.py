@@ -70,6 +70,19 @@ class Seen(NamedTuple):
         return self.last - self.since >= self.lease.length
 
 
+class Held(NamedTuple):
+    """What somebody holds of the plan, as the remote was last asked. Seconds are None where they are not known."""
+
+    holder: str  # a random name
+    own: bool  # whether it is a run of this clone
+    generation: int  # of holders in a row, none of whom gave it back
+    works: tuple[str, ...]  # SLUG/STAGE
+    age: Optional[
+        float
+    ]  # seconds since it was first seen here as it is now; it is renewed while its holder lives
+    left: Optional[float]  # seconds until others may take it over, unless it is renewed
+
+
 class Standing(Enum):
     """What a bucket is for somebody."""
 

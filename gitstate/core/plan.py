@@ -41,9 +41,11 @@ class Checks(NamedTuple):
 
 
 OnStale = Literal["ask", "update", "ignore"]
+Coordinate = Literal["leases"]
 Workspace = Literal["root", "worktree", "scratch"]
 Guard = Literal["off", "warn", "strict"]
 ON_STALE: tuple[OnStale, ...] = ("ask", "update", "ignore")
+COORDINATES: tuple[Coordinate, ...] = ("leases",)
 WORKSPACES: tuple[Workspace, ...] = ("root", "worktree", "scratch")
 GUARDS: tuple[Guard, ...] = ("off", "warn", "strict")
 SETTLE = 10.0  # seconds
@@ -108,6 +110,8 @@ class Workflow(NamedTuple):
     notify: Optional[Command] = None  # is run when a run pauses, fails or ends
     budget: Optional[Budget] = None  # what one run may spend
     rules: tuple[OwnRule, ...] = ()  # own rules of failure, asked in this order
+    coordinate: Optional[Coordinate] = None  # how machines that run at once share the works
+    lease: Optional[int] = None  # seconds that a claim lasts; None: by how long works take
 
 
 class Plan(NamedTuple):

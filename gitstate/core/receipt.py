@@ -50,7 +50,7 @@ class LogLine(NamedTuple):
     """One line of the log: a verdict on an attempt, an attempt whose outcome is lost, or a reset of verdicts."""
 
     work: str
-    kind: str  # verdict, lost, reset
+    kind: str  # verdict, lost, reset, duplicate, and of acts those in `core/effect.py`
     slug: str
     stage: str
     attempt: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from gitstate.core.receipt import Plain, Receipt, Verdict, extra_of, from_plain, to_plain
@@ -89,11 +89,11 @@ class Receipts:
             if self._counts(blob, line)
         }
 
-    def facts(self) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """The stage and the `extra` of every receipt that counts."""
+    def facts(self, but: Container[str] = ()) -> Iterable[tuple[str, Mapping[str, Any]]]:
+        """The stage and the `extra` of every receipt that counts, but for those of some attempts."""
         for blob, lines in self._notes.items():
             for line in lines:
-                if self._counts(blob, line):
+                if self._counts(blob, line) and line[_ATTEMPT] not in but:
                     yield line[_STAGE], extra_of(line)
 
     def all(self) -> Iterable[Receipt]:

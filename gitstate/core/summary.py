@@ -113,8 +113,9 @@ def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
     """What every attempt took, by what became of it: accepted, rejected, or lost, of which nobody knows the cost."""
     lines = list(log)
     accepted = receipts.attempts()  # some of them had failed before, until a check was mended
+    duplicates = {line.attempt: line.extra for line in lines if line.kind == "duplicate"}
     return {
-        "accepted": _spent(extra for _, extra in receipts.facts() if "seconds" in extra),
+        "accepted": _spent(extra for _, extra in receipts.facts(duplicates) if "seconds" in extra),
         "rejected": _spent(
             {
                 line.attempt: line.extra
@@ -122,6 +123,7 @@ def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
                 if is_failed_attempt(line) and line.attempt not in accepted
             }.values()
         ),
+        "duplicate": _spent(duplicates.values()),
         "lost": _spent(line.extra for line in lines if line.kind == "lost"),
     }
 

@@ -15,6 +15,7 @@ from gitstate.core import ownrules
 from gitstate.core.budget import Budget
 from gitstate.core.budget import parse as parse_budget
 from gitstate.core.plan import (
+    COORDINATES,
     GUARDS,
     ON_STALE,
     SETTLE,
@@ -51,8 +52,6 @@ _CHECK = (
 )  # fmt: skip
 _COMPONENTS = ("plan", "prompt", "template", "model", "inputs", "run")
 _KINDS = {".yaml": "yaml", ".yml": "yaml", ".jsonl": "jsonl", ".csv": "csv"}
-
-_NOT_YET = ("coordinate", "lease")  # words of the design that this version does not act on
 
 
 class Examined(NamedTuple):
@@ -95,7 +94,8 @@ def examine(data: object, places: Places, path: str) -> Examined:
     notify = reader.command(top["notify"], ("notify",)) if "notify" in top else None
     budget = reader.get(top, "budget", (), lambda value, at: _budget(reader, value, at))
     rules = reader.get(top, "rules", (), lambda value, at: ownrules.read(reader, value, at)) or ()
-    _not_yet(reader, top)
+    coordinate = _choice(reader, top, "coordinate", (), COORDINATES)
+    length = reader.get(top, "lease", (), lambda value, at: _lease(reader, value, at))
     usual = _Usual(
         model,
         _choice(reader, top, "on_stale", (), ON_STALE) or "ask",
@@ -120,6 +120,8 @@ def examine(data: object, places: Places, path: str) -> Examined:
         notify=notify,
         budget=budget,
         rules=rules,
+        coordinate=coordinate,
+        lease=length,
     )
     return Examined(found, source, [])
 
@@ -333,13 +335,15 @@ def _choice(
     return reader.get(mapping, key, at, lambda value, here: reader.one_of(value, here, choices))
 
 
-def _not_yet(reader: Reader, top: Mapping[str, object]) -> None:
-    """Refuses the words of later versions: to ignore one would be to do something else than what was asked."""
-    for key in _NOT_YET:
-        if key in top:
-            value = top[key]
-            said = f"{key}: {value}" if isinstance(value, str) else key
-            reader.wrong((key,), f"`{said}` is not supported by this version of gitstate.", "Remove it.")
+def _lease(reader: Reader, value: object, at: At) -> int | None:
+    """How long a claim lasts, in seconds."""
+    from gitstate.core.lease import length  # 3 ms, for what few configurations say
+
+    try:
+        return length(value)
+    except ValueError as error:
+        reader.wrong(at, f"{error}, and not {quoted(str(value))}.")
+        return None
 
 
 def _needs(reader: Reader, stages: Sequence[Stage]) -> list[set[int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -118,7 +118,7 @@ def bring_forward(
         base = git.text("merge-base", ours, theirs, check=False) if ours else None
         if base == "":
             raise _unrelated(repository, remote, branch)
-        came = _count(git, ours, theirs)
+        came = count(git, ours, theirs)
         if ours is None or base == ours:
             if mover.move(ours, theirs, "gitstate sync: fast-forward"):
                 return Forward(Way.FORWARDED, ours, theirs, came)
@@ -138,6 +138,32 @@ def bring_forward(
     raise ComeBackLater(
         f"{branch} is being moved by somebody else, again and again.", "Run `gitstate sync` again."
     )
+
+
+def withhold(
+    git: Git, repository: Repository, objects: Objects, branch: str, remote: Remote, paths: Container[str]
+) -> tuple[Lost, ...]:
+    """Take outputs of ours that are not published yet off `branch` again, from index and files too; they are kept by
+    nothing then but their objects. To be called once what was fetched is merged.
+
+    Empty, and nothing moved, where commits of the user's or no branch on the remote lie below, so that the branch
+    stays as it is. Raises what `bring_forward` does.
+    """
+    ours, theirs = objects.resolve(branch), objects.resolve(remote.tracked_branch)
+    if ours is None or theirs is None or git.text("merge-base", ours, theirs, check=False) != theirs:
+        return ()
+    chain = _local_only(git, remote, ours, theirs)
+    if not chain or not all(is_ours(content(objects, oid)) for oid in chain):
+        return ()
+    try:
+        new, lost = reparent(git, repository, objects, chain, theirs, without=paths)
+    except Unvouched:
+        return ()
+    if not Mover(git, repository, objects, branch).move(
+        ours, new, "gitstate run: without what is leased to others"
+    ):
+        return ()
+    return lost
 
 
 # Moving
@@ -317,5 +343,6 @@ def _named(git: Git, commits: Sequence[str]) -> str:
     return "; ".join(shown) + (f"; and {len(commits) - _SHOWN} more" if len(commits) > _SHOWN else "")
 
 
-def _count(git: Git, old: str | None, new: str) -> int:
+def count(git: Git, old: str | None, new: str) -> int:
+    """How many commits `new` has that `old` has not."""
     return int(git.text("rev-list", "--count", new, *([f"^{old}"] if old else [])))

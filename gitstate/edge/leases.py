@@ -7,15 +7,16 @@ commits, and hosts that refuse other refs get branches). What a lease means is i
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Optional
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import NamedTuple, Optional
 
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
-from gitstate.core.receipt import Unreadable, decode_receipt
+from gitstate.core.receipt import Receipt, Unreadable, decode_receipt
 from gitstate.edge import notes, remote, tracking, worktree
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
@@ -72,6 +73,8 @@ class Leases:
         self._held: dict[str, tuple[Claim, ...]] = {}  # bucket -> the works that it was taken for
         self._home = LEASES
         self._lock = threading.RLock()
+        # Holders that are known to be dead: what they hold is over at once.
+        self.dead: frozenset[str] = frozenset()
 
     @property
     def mine(self) -> dict[str, Seen]:
@@ -95,10 +98,18 @@ class Leases:
     def look(self) -> None:
         """Fetch the leases and read them. Raises ComeBackLater if the remote cannot be reached, CorruptState for a
         lease that cannot be read."""
+        self.look_by(lambda: remote.fetch_leases(self._git, self._there))
+
+    def look_by(self, fetch: Callable[[], object]) -> None:
+        """`look`, by a fetch that brings more than the leases. Nothing is renewed meanwhile."""
         with self._lock:
             asked = self._elapsed()
-            remote.fetch_leases(self._git, self._there)
+            fetch()
             self.read(asked)
+
+    def holds(self, slug: str) -> bool:
+        """Whether the bucket of a slug is this process's, as far as it knows. Asks nobody, and waits for nobody."""
+        return lease.standing(self.seen.get(lease.bucket_of(slug)), self.me) is Standing.MINE
 
     def read(self, asked: float) -> None:
         """Take in the leases that a fetch has brought which began at `asked`.
@@ -115,7 +126,11 @@ class Leases:
                     self._refs[bucket], listed[bucket] = ref, (oid, one)
                 elif one.holder == self.me:
                     doubled.append(Swap(ref, None, oid))
-            self.seen = lease.observe(self.seen, listed, asked, answered)
+            seen = lease.observe(self.seen, listed, asked, answered)
+            self.seen = {
+                bucket: known._replace(since=-math.inf) if known.lease.holder in self.dead else known
+                for bucket, known in seen.items()
+            }
             remote.swap_all(self._git, self._there, doubled)
 
     def claim(self, works: Mapping[str, Sequence[Claim]]) -> list[str]:
@@ -143,7 +158,7 @@ class Leases:
             if not won and swapped.refused | swapped.unclear:
                 raise ComeBackLater(
                     f"{self._there.name} does not take leases: {swapped.words}",
-                    "Without them let one machine run at a time, or each its own part: gitstate run --shard 1/2",
+                    remote.WITHOUT_LEASES,
                 )
             return won
 
@@ -164,16 +179,16 @@ class Leases:
             now = self._elapsed()
             return max(0.0, min([longest, *(lease.due_at(seen) - now for seen in self.mine.values())]))
 
-    def is_doubtful(self, claim: Claim) -> bool:
-        """Whether a work may be another's by now: then `look` before it is paid for."""
-        with self._lock:
-            seen = self.mine.get(lease.bucket_of(claim.slug))
-            return seen is None or lease.is_doubtful(seen, self._elapsed())
+    def is_doubtful(self, slug: str) -> bool:
+        """Whether a slug may be another's by now: then `look` before anything of it is paid for. Waits for nobody."""
+        seen = self.seen.get(lease.bucket_of(slug))
+        mine = lease.standing(seen, self.me) is Standing.MINE
+        return seen is None or not mine or lease.is_doubtful(seen, self._elapsed())
 
-    def release(self) -> None:
-        """Give everything back that nothing was done for. Raises ComeBackLater; then it ends by itself."""
+    def release(self, keep: Container[str] = ()) -> None:
+        """Give everything back, but for the buckets to `keep`. Raises ComeBackLater; then it ends by itself."""
         with self._lock:
-            self._change(dict.fromkeys(self.mine))
+            self._change({bucket: None for bucket in self.mine if bucket not in keep})
             self._held.clear()
 
     def collect(self, due: Iterable[Claim]) -> None:
@@ -286,25 +301,77 @@ class Leases:
         return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
 
 
-def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> set[str]:
-    """The slugs of the works, of any plan, of which a push of `branch` (full ref) would publish outputs, once what was
-    fetched is merged.
+def takes(git: Git, objects: Objects, there: Remote) -> str:
+    """The namespace in which a remote takes leases; "" if in none. Tried with a ref of its own, which is removed again.
+
+    Raises ComeBackLater where it takes nothing that is all or nothing, or cannot be reached.
+    """
+    remote.require_atomic(git, there)
+    commit = objects.write("commit", _HEAD % objects.write("tree", b"").encode() + b"gitstate probe\n")
+    for home in (LEASES, LEASE_HEADS):
+        ref = f"{home}/probe/{_nonce()}"
+        if remote.swap_all(git, there, [Swap(ref, commit, None)]).taken:
+            remote.swap_all(git, there, [Swap(ref, None, commit)])
+            return home
+    return ""
+
+
+class Tracked(NamedTuple):
+    """A lease as it was when the remote was last asked."""
+
+    bucket: str
+    oid: str
+    lease: Lease
+
+
+def tracked(git: Git, objects: Objects, plan: str) -> list[Tracked]:
+    """The leases of a plan (the path of its configuration) on any remote, as last fetched; never the network.
+
+    What cannot be read is left out: they are for people here.
+    """
+    part = lease.plan_of(plan)
+    listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", TRACKED_LEASES)
+    found = []
+    for line in listed.splitlines():
+        oid, _, ref = line.partition(" ")
+        *_, of, bucket = ref.split("/")
+        read = objects.read(oid) if of == part else None
+        with contextlib.suppress(ValueError, RecursionError):
+            if read is not None:
+                found.append(Tracked(bucket, oid, lease.decode(read[1].partition(b"\n\n")[2])))
+    return found
+
+
+class Unpublished(NamedTuple):
+    """A work that a push would publish: its receipt, and the paths of what it made."""
+
+    receipt: Receipt
+    paths: tuple[str, ...]
+
+
+def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> list[Unpublished]:
+    """The works, of any plan, of which a push of `branch` (full ref) would publish outputs, once what was fetched is
+    merged.
 
     A receipt alone publishes nothing: so goes what was paid for twice. What a person accepted is theirs to publish,
     whoever works on it.
     """
     ours, theirs = objects.resolve(RECEIPTS), objects.resolve(there.tracked(RECEIPTS))
     if ours is None or ours == theirs:
-        return set()
+        return []
     before = objects.resolve(there.tracked_branch) or objects.write("tree", b"")
-    blobs = {change.new for change in worktree.changes(git, before, branch)}
-    slugs = set()
+    paths: dict[str, list[str]] = {}
+    for change in worktree.changes(git, before, branch):
+        paths.setdefault(change.new, []).append(change.path)
+    found = []
     for line in notes.gained(git, objects, theirs, ours):
         with contextlib.suppress(Unreadable):  # it counts as no receipt anywhere
             receipt = decode_receipt(line)
-            if receipt is not None and receipt.kind == "done" and blobs & {oid for _, oid in receipt.outputs}:
-                slugs.add(receipt.slug)
-    return slugs
+            if receipt is not None and receipt.kind == "done":
+                made = [path for _, oid in receipt.outputs for path in paths.get(oid, ())]
+                if made:
+                    found.append(Unpublished(receipt, tuple(made)))
+    return found
 
 
 def _nonce() -> str:

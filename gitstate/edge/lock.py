@@ -80,7 +80,7 @@ class Lock:
         """Leave word who holds the lock. For people only: nothing is decided by it."""
         holder = {
             "host": _host(),
-            "boot": _boot(),
+            "boot": boot(),
             "pid": os.getpid(),
             "since": int(time.time()),
         }
@@ -103,6 +103,11 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def path_of(state: str) -> str:
+    """Where the lock of a state folder is."""
+    return os.path.join(state, _FILE)
 
 
 def is_held(state: str) -> bool:
@@ -183,13 +188,13 @@ def _is_at(descriptor: int, path: str) -> bool:
 def _locked(state: str) -> Locked:
     said = load_json(os.path.join(state, _HOLDER)) or {}
     try:
-        host, boot, pid, since = said["host"], said["boot"], int(said["pid"]), float(said["since"])
+        host, booted, pid, since = said["host"], said["boot"], int(said["pid"]), float(said["since"])
         clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
     except (OSError, ValueError, TypeError, KeyError, OverflowError):  # (some years have no calendar)
         return Locked(
             "Another gitstate run holds this clone.", "Wait for it: --lock-timeout 10m. Nothing was changed."
         )
-    here = host == _host() and boot == _boot()
+    here = host == _host() and booted == boot()
     if here and not _runs(pid):
         return Locked(
             f"The gitstate run with pid {pid} has ended, but a git process that it started is still at work.",
@@ -219,7 +224,7 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def _boot() -> Optional[str]:
+def boot() -> Optional[str]:
     """What tells this boot of this machine from others, where the system says."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

@@ -35,6 +35,9 @@ from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
 HEADS = "refs/heads/"
+WITHOUT_LEASES = (
+    "Without leases let one machine run at a time, or each its own part: gitstate run --shard 1/2"
+)
 
 # A fetch that asks only for what we named. `--refmap=` ignores the configured refspecs: one like
 # `+refs/notes/*:refs/notes/*` would otherwise overwrite unpushed receipts in passing. One pack, not loose
@@ -316,6 +319,39 @@ def push(
             return Pushed(Answer.REJECTED if refused else Answer.UNCLEAR, refused, words)
     _track(git, remote, updates)
     return Pushed(Answer.APPLIED, (), words)
+
+
+def require_atomic(git: Git, remote: Remote) -> None:
+    """Raise ComeBackLater unless the remote takes pushes that are all or nothing. Asked once; then it is known.
+
+    Only such a push is fenced. Nothing is changed there.
+    """
+    key, known = f"gitstate.{remote.label}.atomic", settings(git)
+    if _last(known, key) == _address(known, remote):
+        return
+    done = git.run(
+        *(
+            "push",
+            "--quiet",
+            "--dry-run",
+            "--atomic",
+            "--no-verify",
+            "--",
+            remote.name,
+            "HEAD:refs/gitstate/probe",
+        ),
+        env=_quiet(),
+        check=False,
+        interruptible=True,
+    )
+    if done.code:
+        _ask(git, remote, (RECEIPTS,))
+        raise ComeBackLater(
+            f"{remote.name} does not take pushes that are all or nothing (git push --atomic), so nothing could be "
+            f"fenced: {_first_line(done)}",
+            WITHOUT_LEASES,
+        )
+    gitconfig.change(git, "--replace-all", key, _address(known, remote))
 
 
 def swap(git: Git, remote: Remote, ref: str, new: str | None, old: str | None) -> bool:

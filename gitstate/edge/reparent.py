@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import NamedTuple
 
 from gitstate.edge import notes, tree, worktree
@@ -61,8 +61,10 @@ def reparent(
     chain: Sequence[str],
     theirs: str,
     choose: Choose = theirs_stays,
+    without: Container[str] = (),
 ) -> tuple[str, tuple[Lost, ...]]:
-    """The new commit with the outputs of `chain` (oldest first, all ours) on top of `theirs`, and what lost.
+    """The new commit with the outputs of `chain` (oldest first, all ours) on top of `theirs`, and what lost: also
+    what stands at the paths `without`, which are left as they are there.
 
     `theirs` itself if nothing is left to add. Raises Unvouched, and TreeConflict where paths cannot coexist.
     """
@@ -75,6 +77,9 @@ def reparent(
     for change in ours:
         mine = (change.new_mode, change.new)
         there = tree.find(objects, their_tree, change.path)
+        if change.path in without:
+            lost.append(Lost(change.path, *mine, there[1] if there else None))
+            continue
         if there in (mine, tree.find(objects, base_tree, change.path)):
             splices[change.path] = mine
             continue

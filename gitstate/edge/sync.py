@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gitstate.edge import notes, remote, tracking
 from gitstate.edge.author import Author
-from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
+from gitstate.edge.branch import Way, bring_forward, compare_and_swap, count, users_commits
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.remote import Answer, Fetched, Pushed, Remote
@@ -104,6 +104,29 @@ def sync(
         f"{there.name} did not take what is finished here in {TRIES} tries.\n{pushed.words}".rstrip(),
         "It is safe here; `gitstate sync` delivers it.",
     )
+
+
+def preview(
+    git: Git, objects: Objects, branch: str | None, say: Callable[[str], None] = lambda _: None
+) -> Outcome:
+    """What `sync` would bring and send. Fetches into the tracking refs, and changes nothing else, here or there.
+
+    Raises what `remote.fetch` does.
+    """
+    there = remote.pick(git, branch)
+    if there is None:
+        return Outcome()
+    fetched = remote.fetch(git, there, say)
+    came, went = [], []
+    for ref, theirs in ((RECEIPTS, fetched.receipts), (LOG, fetched.log)):
+        ours = objects.resolve(ref)
+        merged = notes.union(git, objects, ours, theirs)
+        came.append(0 if merged is None else _changed(git, ours, merged))
+        went.append(0 if merged is None else _changed(git, theirs, merged))
+    ours = objects.resolve(branch) if branch else None
+    bring = count(git, ours, fetched.branch) if fetched.branch else 0
+    send, users = users_commits(git, objects, ours, there, fetched.branch) if ours else (0, 0)
+    return Outcome(there, came=Amount(bring, *came), went=Amount(send, *went), users_commits=users)
 
 
 def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remote) -> Amount:

@@ -246,21 +246,18 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config({"workspace": "tmp"}), "'root' or 'worktree' or 'scratch'"),
         (config({"guard": "no"}), "'off' or 'warn' or 'strict'"),
         (config({"coordinate": "leases"}), "'coordinate' is not known in stages.s"),
+        (config(coordinate="locks"), "'leases'"),
+        (config(lease="5s"), "A lease lasts between 10s and 1d"),
     ],
 )
 def test_mistakes_are_said(data: object, words: str) -> None:
     assert words in problems(data)
 
 
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (config(lease="10m"), "lease: 10m"),
-        (config(coordinate="leases"), "coordinate: leases"),
-    ],
-)
-def test_words_of_later_versions_are_refused_rather_than_ignored(data: object, what: str) -> None:
-    assert f"`{what}` is not supported by this version" in problems(data)
+def test_machines_that_run_at_once_may_be_coordinated_by_leases() -> None:
+    found = read(config(coordinate="leases", lease="10m"))
+    assert (found.coordinate, found.lease) == ("leases", 600)
+    assert (read(config()).coordinate, read(config()).lease) == (None, None)
 
 
 def test_an_effect_is_read_with_what_keeps_it_from_happening_twice() -> None:
@@ -283,11 +280,6 @@ def test_where_a_stage_runs_and_what_guards_it_is_said_once_or_for_each() -> Non
     assert (stage.workspace, stage.guard) == ("scratch", "strict")
     (stage,) = read(config({"guard": "off"}, guard="strict")).stages
     assert stage.guard == "off"
-
-
-def test_what_is_not_supported_is_a_word_that_is_known() -> None:
-    known = {*workflow_module._TOP, *workflow_module._STAGE}
-    assert set(workflow_module._NOT_YET) <= known
 
 
 def test_all_mistakes_are_shown_at_once_each_at_its_line() -> None:

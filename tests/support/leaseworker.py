@@ -53,7 +53,7 @@ class Worker:
 
     def may(self, claim: Claim) -> bool:
         """Whether a work is still this worker's to pay for."""
-        if self.leases.is_doubtful(claim):
+        if self.leases.is_doubtful(claim.slug):
             self.leases.look()
         return claim in self.due() and lease.bucket_of(claim.slug) in self.leases.mine
 

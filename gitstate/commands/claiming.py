@@ -1,0 +1,296 @@
+"""How a run shares its plan with others that run at once: it claims before it pays, and publishes what is its own."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+from collections.abc import Callable, Collection, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Optional
+
+from gitstate import show
+from gitstate.commands.lines import duplicate_line
+from gitstate.commands.session import Session
+from gitstate.core import lease
+from gitstate.core.identity import work_id
+from gitstate.core.lease import Claim, Standing
+from gitstate.core.snapshot import WorkKey
+from gitstate.edge import remote
+from gitstate.edge.branch import withhold
+from gitstate.edge.clock import Clock
+from gitstate.edge.keep import keep
+from gitstate.edge.leasememory import Memory
+from gitstate.edge.leases import Leases, Unpublished, unpublished
+from gitstate.edge.remote import Pushed, Remote
+from gitstate.edge.renewing import Renewing
+from gitstate.errors import ComeBackLater, GitstateError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gitstate.commands.loop import Loop
+    from gitstate.commands.syncing import Syncing
+
+_BATCH = 20.0  # seconds of work that are claimed at once
+_FIRST = 2  # works a job that are claimed where nobody knows how long they take
+_MOST = 128  # works that are claimed at once
+_NAMED = 50  # works that a lease names: that it is held says the ref alone
+_POLL = 15.0  # seconds between looks for what others give back
+_TRIES = 20  # claims in a row that others were faster with
+
+
+class Claiming:
+    """The leases of one run; a context in which they are renewed, and at whose end they are given back.
+
+    Everything but `may` and `holds` belongs to the run's main thread.
+    """
+
+    def __init__(self, session: Session, syncing: Syncing, there: Remote, clock: Clock) -> None:
+        """To be made right after a sync has fetched what the remote has."""
+        clone = session.clone
+        self.session, self._syncing, self._there, self._clock = session, syncing, there, clock
+        self._memory = Memory(clone.repository.state, clone.config)
+        self.leases = Leases(clone.git, clone.objects, there, clone.config, _length(session), clock.elapsed)
+        self.leases.dead = self._memory.holders
+        self._read_first()
+        self._renewing = Renewing(self.leases)
+        self._noted = False
+        self._aside: dict[WorkKey, None] = {}  # works that wait for a claim
+        self._again = 0.0  # when it makes sense to look for more
+        self._prices = clone.prices(session.view)
+        self.open: Callable[[], Collection[WorkKey]] = tuple  # the works of the run that are not settled
+        self.trouble = ""  # why nothing can be claimed any more
+
+    def _read_first(self) -> None:
+        """Take in what was just fetched, with the times at which this clone first saw it."""
+        asked = self._clock.elapsed()
+        self.leases.read(asked)
+        for bucket, seen in self.leases.seen.items():
+            since = self._memory.since(bucket, seen.oid)
+            if since is not None and since <= asked and math.isfinite(seen.since):
+                self.leases.seen[bucket] = seen._replace(since=since)
+
+    def __enter__(self) -> Claiming:
+        if self._waiting():
+            self.regain()
+            self._syncing.deliver()
+            self.session.refresh()
+        self.session.holds, self.session.elsewhere = self.still_holds, self._is_others
+        if self.session.acts:
+            self.session.refresh()
+        self._renewing.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        self._renewing.__exit__()
+        # Where the remote is away they end by themselves, or the next run of this clone takes them over.
+        with contextlib.suppress(GitstateError):
+            kept = {lease.bucket_of(one.receipt.slug) for one in self._waiting()}
+            self.leases.release(kept)
+            self.leases.collect(self._claim(key) for key in self._undone())
+            self._remember(ended=True)
+
+    # --- before paying ---------------------------------------------------------------------------------------------
+
+    def holds(self, slug: str) -> bool:
+        """Whether a slug is ours, as far as is known without asking."""
+        return self.leases.holds(slug)
+
+    def may(self, key: WorkKey) -> bool:
+        """Whether a work may be paid for now. In any thread."""
+        if self.holds(key[0]) and self.leases.is_doubtful(key[0]):
+            try:
+                self.leases.look()
+            except GitstateError:
+                return False  # (it is claimed anew, or that says what is wrong)
+        return self.holds(key[0])
+
+    def still_holds(self, slug: str) -> bool:
+        """Whether a slug's results are ours to publish, as far as can be found out; where nothing can, they are."""
+        if self.holds(slug) and self.leases.is_doubtful(slug):
+            with contextlib.suppress(GitstateError):
+                self.leases.look()
+        return self.holds(slug)
+
+    def _is_others(self, slug: str) -> bool:
+        seen = self.leases.seen.get(lease.bucket_of(slug))
+        return lease.standing(seen, self.leases.me) is Standing.OTHERS
+
+    def put_aside(self, key: WorkKey) -> None:
+        """A work is ready, and not ours."""
+        self._aside[key] = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether works are left that others hold, and may give back."""
+        return bool(self._aside) and not self.trouble
+
+    def others(self) -> tuple[int, int]:
+        """How many works are left because others hold them, and how many others those are."""
+        held = [lease.bucket_of(slug) for slug, _ in self._aside if self._is_others(slug)]
+        return len(held), len({self.leases.seen[bucket].lease.holder for bucket in held})
+
+    def more(self, loop: Loop, idle: bool) -> list[WorkKey]:
+        """Works that were put aside and may begin now, for which more is claimed, or that are done elsewhere by now.
+
+        `idle`: nothing else is left to do, so that it is worth asking the remote at once.
+        """
+        if not self._aside or self.trouble:
+            return []
+        try:
+            for _ in range(_TRIES):
+                if ready := self._take_ready(loop):
+                    return ready
+                chosen = self._choose(loop)
+                if chosen:
+                    self._prepare()
+                    self.leases.claim(chosen)
+                elif not idle and self._clock.elapsed() < self._again:
+                    return []
+                else:
+                    self._syncing.deliver()  # others may wait for just that
+                # After the claim, too: a bucket that was seen free may have been worked off and given back since.
+                idle = False
+                self._fetch()
+                self._again = self._clock.elapsed() + self._poll()
+        except ComeBackLater as error:
+            self.trouble = error.message.splitlines()[0]
+            loop.progress.story(show.not_claimed_line(error.message, error.hint))
+        return self._take_ready(loop)
+
+    def _take_ready(self, loop: Loop) -> list[WorkKey]:
+        ready = [key for key in self._aside if self.holds(key[0]) or not loop.wants(key)]
+        for key in ready:
+            del self._aside[key]
+        return ready
+
+    def _choose(self, loop: Loop) -> dict[str, tuple[Claim, ...]]:
+        """The works to claim next. Enough of them that asking the remote costs little beside the work, and few enough
+        that others find some, to the end: at most half of an equal share."""
+        seen, me = self.leases.seen, self.leases.me
+        due = [key for key in self._aside if loop.lets(key)]
+        alive = {one.lease.holder for one in seen.values() if lease.standing(one, me) is Standing.OTHERS}
+        share = math.ceil(len(due) / (2 * (len(alive) + 1)))
+        jobs, mean = loop.options.jobs, loop.mean or self._mean(due)
+        batch = jobs * (max(1, math.ceil(_BATCH / max(mean, 0.001))) if mean is not None else _FIRST)
+        most = min(max(jobs, min(batch, share)), _MOST)
+        if loop.options.limit is not None:
+            most = min(most, loop.options.limit - len(loop.begun))
+        begun = {slug for slug, _ in loop.begun}
+        return lease.choose([self._claim(key) for key in due], seen, me, begun, most)
+
+    def _mean(self, keys: Iterable[WorkKey]) -> Optional[float]:
+        """Seconds that works of these stages took, by the receipts; None where there are none."""
+        known = [price for stage in {stage for _, stage in keys} if (price := self._prices.get(stage))]
+        works = sum(price.works for price in known)
+        return sum(price.seconds for price in known) / works if works else None
+
+    def _poll(self) -> float:
+        return min(_POLL, self.leases.length / lease.RENEWALS) * (0.5 + random.random() / 2)  # noqa: S311
+
+    def _claim(self, key: WorkKey) -> Claim:
+        status = self.session.statuses.get(key)
+        return Claim(*key, (status.hash if status is not None else None) or "")
+
+    # --- publishing ------------------------------------------------------------------------------------------------
+
+    def send(self, updates: Mapping[str, str]) -> Pushed:
+        """Push, fenced by all leases that are held. Raises LeaseLost where what would be published is not ours."""
+        return self.leases.push(updates, {one.receipt.slug for one in self._waiting()}, self._left())
+
+    def _left(self) -> list[Claim]:
+        """The works of the run that are still to be done, in the buckets that it holds."""
+        mine, left = self.leases.mine, dict[str, list[WorkKey]]()
+        for key in self.open():
+            if (bucket := lease.bucket_of(key[0])) in mine:
+                left.setdefault(bucket, []).append(key)
+        return [self._claim(key) for keys in left.values() for key in keys[:_NAMED]]
+
+    def regain(self) -> None:
+        """Hold what is finished here and not published, as an earlier run may have left it, and after a publish was
+        refused. What another has by now is theirs to publish: it is taken off the branch and kept.
+
+        Raises ComeBackLater if the remote cannot be reached.
+        """
+        self._fetch()
+        wanted: dict[str, list[Claim]] = {}
+        for one in self._waiting():
+            if not self.holds(one.receipt.slug):
+                line = one.receipt
+                claim = Claim(line.slug, line.stage, line.work, line.attempt)
+                wanted.setdefault(lease.bucket_of(line.slug), []).append(claim)
+        if wanted:
+            self._prepare()
+            self.leases.claim(wanted)
+            self._fetch()
+        lost = [one for one in self._waiting() if not self.holds(one.receipt.slug)]
+        # What an effect did has happened: that stays, and is published as soon as it can be.
+        self._withhold([one for one in lost if self.session.effect(one.receipt.stage) is None])
+
+    def _withhold(self, lost: Collection[Unpublished]) -> None:
+        if not lost:
+            return
+        clone, session = self.session.clone, self.session
+        for one in lost:
+            keep(clone.git, one.receipt.attempt, [blob for _, blob in one.receipt.outputs])
+        paths = {path for one in lost for path in one.paths}
+        with session.guard.moving():
+            gone = withhold(
+                clone.git, clone.repository, clone.objects, self._syncing.aim.branch, self._there, paths
+            )
+        if not gone:
+            return
+        session.refresh()
+        for one in lost:
+            session.note(*duplicate_line(clone.objects, one.receipt))
+            name = work_id(one.receipt.slug, one.receipt.stage, one.receipt.work)
+            self._syncing.say(show.late_line(name))
+
+    def _waiting(self) -> list[Unpublished]:
+        """What is finished here of this plan, and not published."""
+        clone, plan = self.session.clone, self.session.view.plan
+        slugs = {item.slug for item in plan.items}
+        found = unpublished(clone.git, clone.objects, self._there, self._syncing.aim.branch)
+        return [one for one in found if one.receipt.slug in slugs]
+
+    # --- small things ----------------------------------------------------------------------------------------------
+
+    def _fetch(self) -> None:
+        """Fetch and merge all that the remote has, leases too, and look anew."""
+        self.leases.look_by(self._syncing.merge)
+        self.session.refresh()
+        self._remember()
+
+    def _undone(self) -> list[WorkKey]:
+        return [key for key, status in self.session.statuses.items() if status.state != "done"]
+
+    def _prepare(self) -> None:
+        """Before the first claim. The name is noted so that the next run here knows that it is dead, should this one
+        die. Raises ComeBackLater where the remote does not take what fences."""
+        if not self._noted:
+            remote.require_atomic(self.session.clone.git, self._there)
+            self._memory.note(self.leases.me)
+            self._noted = True
+
+    def _remember(self, ended: bool = False) -> None:
+        holding = {seen.lease.holder for seen in self.leases.seen.values()}
+        if not ended:
+            holding.add(self.leases.me)
+        with contextlib.suppress(OSError):
+            self._memory.keep(self.leases.seen, self._memory.holders & holding)
+
+
+def _length(session: Session) -> int:
+    """Seconds that a lease lasts: as configured, else by what the slow works took so far."""
+    workflow = session.view.plan.workflow
+    if workflow.lease is not None:
+        return workflow.lease
+    facts = session.view.snapshot.receipts.facts()
+    took = [extra.get("seconds") for stage, extra in facts if stage in session.stages]
+    return lease.default_length(float(value) for value in took if isinstance(value, (int, float)))

@@ -1,0 +1,358 @@
+"""P10: machines that run at the same moment share a plan by leases; who lost one publishes nothing under it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.httpgit import serve
+from tests.support.world import CHAIN, Clone, Running, World, until
+
+ITEMS = [f"topic-{number}" for number in range(12)]
+SHORT = "10s"  # the least that a lease may last
+
+
+def shared(folder: Path, names: str = "b", **options: Any) -> tuple[World, list[Clone]]:
+    """A world whose clones share their works."""
+    options = {"items": ITEMS, "coordinate": "leases", "lease": "10m", **options}
+    world = World(folder, remote=True, **options)
+    return world, [world.a, *(world.clone(name) for name in names)]
+
+
+def leases(world: World) -> list[str]:
+    """The refs of leases that the remote has."""
+    listed = world.git(world.remote, "for-each-ref", "--format=%(refname)", "refs/gitstate/lease")
+    more = world.git(world.remote, "for-each-ref", "--format=%(refname)", "refs/heads/gitstate")
+    return (listed + "\n" + more).split()
+
+
+def published(world: World) -> list[str]:
+    """The outputs on the remote's branch."""
+    return world.git(world.remote, "ls-tree", "-r", "--name-only", "main", "out/").split()
+
+
+def agree(world: World, clones: list[Clone]) -> None:
+    """After one more run each, which pays nothing, all clones say the same."""
+    calls = len(world.calls())
+    for clone in clones:
+        clone.run()
+    assert len(world.calls()) == calls
+    assert len({clone.plan_text() for clone in clones}) == 1
+    assert [clone.status() for clone in clones] == [""] * len(clones)
+    assert leases(world) == []
+
+
+def gate(world: World, slug: str, **order: Any) -> Path:
+    """A file; the next call for a slug waits until it is there."""
+    path = world.folder / f"{slug} may go on {len(world.calls())}"
+    world.tell(slug, wait=str(path), once=True, **order)
+    return path
+
+
+def asked(world: World, slug: str, times: int = 1) -> bool:
+    return sum(call.slug == slug for call in world.calls()) >= times
+
+
+@pytest.fixture(params=["file", "http"])
+def transport(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address under which the remote of the world in `tmp_path` is reached."""
+    if request.param == "file":
+        yield f"file://{tmp_path}/remote.git"
+        return
+    with serve(tmp_path) as address:
+        yield f"{address}/remote.git"
+
+
+def test_p10_clones_that_run_at_once_buy_each_work_once_and_agree(tmp_path: Path, transport: str) -> None:
+    world, clones = shared(tmp_path, "bcd", stages=CHAIN)
+    world.git(world.remote, "config", "http.receivepack", "true")
+    for clone in clones:
+        clone.git("remote", "set-url", "origin", transport)
+    for running in [clone.start("run", "-j", "2", "--wait") for clone in clones]:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    assert len(world.paid()) == 2 * len(ITEMS)
+    agree(world, clones)
+
+
+def stopped(world: World, clone: Clone, slug: str, *arguments: str) -> tuple[Running, Path]:
+    """A run that is stopped in the middle of its call for a slug, as if its machine slept."""
+    path = gate(world, slug)
+    running = clone.start("run", *arguments)
+    until(lambda: asked(world, slug), running)
+    running.signal(signal.SIGSTOP)
+    return running, path
+
+
+def test_p10_a_worker_that_slept_past_its_lease_publishes_nothing_and_its_answer_is_kept(
+    tmp_path: Path,
+) -> None:
+    world, (slow, quick) = shared(tmp_path, items=["one"], lease=SHORT)
+    world.tell("one", answer="late\n", usage={"usd": 0.5}, wait=str(tmp_path / "go"), once=True)
+    running = slow.start("run")
+    until(lambda: asked(world, "one"), running)
+    running.signal(signal.SIGSTOP)
+    world.tell("one", answer="in time\n", usage={"usd": 0.25})
+    quick.run("--wait")
+    (tmp_path / "go").touch()
+    running.signal(signal.SIGCONT)
+    done = running.wait(0)
+    assert "another machine had taken it over" in done.err
+    assert world.git(world.remote, "show", "main:out/one.md") == "in time"
+    assert world.paid() == {"one/article": 2}
+    agree(world, [slow, quick])
+    (line,) = [line for line in quick.log() if line["kind"] == "duplicate"]
+    assert line["usd"] == 0.5
+    (late,) = [receipt for receipt in slow.receipts() if receipt["attempt"] == line["attempt"]]
+    assert slow.git("cat-file", "blob", late["outputs"][0][1]) == "late"
+    spend = json.loads(quick.gitstate("status", "--json", code=0).out)["spend"]
+    assert (spend["duplicate"]["usd"], spend["accepted"]["usd"]) == (0.5, 0.25)
+
+
+def test_p10_what_was_recorded_and_not_published_in_time_goes_off_the_branch_and_the_rest_goes_on(
+    tmp_path: Path,
+) -> None:
+    world, (slow, quick) = shared(tmp_path, items=["one", "two"], stages=CHAIN, lease=SHORT)
+    # Its first work is recorded and waits for the next push when the machine falls asleep in its second one.
+    world.tell("one", "outline", answer="late\n", once=True)
+    world.tell("one", "article", wait=str(tmp_path / "go"), once=True)
+    running = slow.start("run", "one", "--push", "end")
+    until(lambda: any(call.stage == "article" for call in world.calls()), running)
+    assert slow.show("work/one.md") == "late\n"
+    running.signal(signal.SIGSTOP)
+    quick.run("one", "--wait")
+    (tmp_path / "go").touch()
+    running.signal(signal.SIGCONT)
+    running.wait()
+    assert world.paid() == {"one/outline": 2, "one/article": 2}
+    assert slow.show("work/one.md") == quick.show("work/one.md") != "late\n"
+    assert {line["stage"] for line in slow.log() if line["kind"] == "duplicate"} == {"outline", "article"}
+    slow.run()
+    agree(world, [slow, quick])
+    assert world.paid() == {"one/outline": 2, "one/article": 2, "two/outline": 1, "two/article": 1}
+
+
+def test_p4_the_answer_of_a_worker_that_came_late_is_used_where_nobody_else_brings_one(
+    tmp_path: Path,
+) -> None:
+    world, (slow, quick) = shared(tmp_path, items=["one"], lease=SHORT)
+    running, go = stopped(world, slow, "one", "--wait")
+    second = gate(world, "one")
+    other = quick.start("run", "--wait")
+    until(lambda: asked(world, "one", 2), other)
+    go.touch()
+    running.signal(signal.SIGCONT)
+    until(lambda: any(line["kind"] == "duplicate" for line in slow.log()), running)
+    other.kill()
+    second.touch()
+    running.wait(0)
+    assert len(world.calls()) == 2
+    assert published(world) == ["out/one.md"]
+    agree(world, [slow, quick])
+
+
+def test_p10_what_a_killed_worker_held_is_taken_over_when_its_lease_has_ended(tmp_path: Path) -> None:
+    world, (dead, other) = shared(tmp_path, items=["one", "two"], lease=SHORT)
+    world.tell("one", hang=True, once=True)
+    running = dead.start("run")
+    until(lambda: asked(world, "one"), running)
+    running.kill()
+    assert "1 work is held by 1 other at work" in other.run(code=75).err
+    assert "two/article" in world.paid()
+    other.run("--wait")
+    assert world.paid() == {"one/article": 2, "two/article": 1}
+    agree(world, [dead, other])
+
+
+def test_a_lease_ends_also_for_runs_that_do_not_wait(tmp_path: Path) -> None:
+    world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
+    world.tell("one", hang=True, once=True)
+    running = dead.start("run")
+    until(lambda: asked(world, "one"), running)
+    running.kill()
+    until(lambda: other.gitstate("run").code == 0)
+    assert world.paid() == {"one/article": 2}
+
+
+def test_what_a_killed_run_of_this_clone_held_is_taken_over_at_once(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path, items=["one"], lease="1d")
+    world.tell("one", hang=True, once=True)
+    running = clone.start("run")
+    until(lambda: asked(world, "one"), running)
+    running.kill()
+    assert len(leases(world)) == 1
+    clone.run()
+    assert leases(world) == []
+
+
+def test_what_the_original_of_a_copied_clone_holds_is_not_taken_for_dead(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path, items=["one"], lease="1d")
+    running, go = stopped(world, clone, "one")
+    shutil.copytree(clone.path, tmp_path / "copy", symlinks=True)
+    copy = Clone(world, tmp_path / "copy")
+    copy.run(code=75)
+    assert len(world.calls()) == 1
+    go.touch()
+    running.signal(signal.SIGCONT)
+    running.wait(0)
+
+
+def killed(world: World, clone: Clone) -> None:
+    """Kill a run that has made an outline, which is recorded and not published, in the call for the article."""
+    world.tell("one", "article", hang=True, once=True)
+    running = clone.start("run", "one", "--push", "end")
+    until(lambda: any(call.stage == "article" for call in world.calls()), running)
+    running.kill()
+    assert clone.show("work/one.md") is not None
+    assert len(leases(world)) == 1
+
+
+def test_what_a_killed_run_recorded_is_published_under_a_lease_of_the_next_run(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one"], stages=CHAIN, lease="1d")
+    killed(world, clone)
+    clone.run()
+    assert world.paid() == {"one/outline": 1, "one/article": 2}
+    agree(world, [clone, other])
+
+
+def test_p10_what_a_killed_run_recorded_is_not_published_while_another_does_it(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one", "two"], stages=CHAIN, lease=SHORT)
+    killed(world, clone)
+    go = gate(world, "one")
+    running = other.start("run", "one", "--wait")
+    until(lambda: sum(call.slug == "one" for call in world.calls()) == 3, running)
+    assert "taken it over" in clone.run(code=75).err
+    assert "work/one.md" not in world.git(world.remote, "ls-tree", "-r", "--name-only", "main").split()
+    assert world.paid()["two/article"] == 1
+    go.touch()
+    running.wait(0)
+    agree(world, [clone, other])
+    assert world.paid() == {"one/outline": 2, "one/article": 2, "two/outline": 1, "two/article": 1}
+
+
+def test_works_are_claimed_without_a_word_in_the_configuration_where_that_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    world, clones = shared(tmp_path, "bc", coordinate="leases")
+    world.a.configure({"article": {**CHAIN["outline"], "output": "out/{slug}.md"}}, ITEMS)
+    world.a.git("push", "-q")
+    for running in [clone.start("run", "--claim", "--wait") for clone in clones]:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, clones)
+
+
+def test_without_a_remote_there_is_nobody_to_share_with(tmp_path: Path) -> None:
+    world = World(tmp_path, coordinate="leases")
+    assert "claim" not in world.a.run().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--offline",), "--offline"),
+        (("--push", "never"), "--push never"),
+        ((), "out of reach"),
+    ],
+)
+def test_what_cannot_be_claimed_is_not_begun(tmp_path: Path, arguments: tuple[str, ...], why: str) -> None:
+    world, (clone, _) = shared(tmp_path)
+    if not arguments:
+        world.take_remote_away()
+    done = clone.run(*arguments, code=75)
+    assert why in done.err
+    assert "nothing was begun" in done.err
+    assert world.calls() == []
+
+
+def test_two_plans_in_one_repository_are_shared_each_for_itself(tmp_path: Path) -> None:
+    world, clones = shared(tmp_path)
+    second = json.loads(world.a.read("gitstate.yaml"))
+    second["stages"]["article"]["output"] = "second/{slug}.md"
+    world.a.commit({"second.yaml": json.dumps(second)})
+    world.a.git("push", "-q")
+    runs = [clone.start("run", "--wait") for clone in clones[:1]]
+    runs += [clone.start("run", "--config", "second.yaml", "--wait") for clone in clones[1:]]
+    for running in runs:
+        running.wait(0)
+    assert set(world.paid().values()) == {2}
+    agree(world, clones)
+
+
+def test_works_that_are_found_done_by_others_are_not_left_open(tmp_path: Path) -> None:
+    world, (one, other) = shared(tmp_path, items=["one", "two"])
+    go = gate(world, "one")
+    first = one.start("run", "one")
+    until(lambda: asked(world, "one"), first)
+    second = other.start("run", "--wait")
+    until(lambda: asked(world, "two"), second)
+    go.touch()
+    first.wait(0)
+    second.wait(0)
+    assert set(world.paid().values()) == {1}
+
+
+# --- effects ---------------------------------------------------------------------------------------------
+
+ACT = {"effect": True, "run": "$PROVIDER", "output": "out/{slug}.md"}
+
+
+def test_p11_an_act_that_is_under_way_elsewhere_is_neither_repeated_nor_called_unknown(
+    tmp_path: Path,
+) -> None:
+    world, (one, other) = shared(tmp_path, stages={"act": ACT}, items=["one"])
+    go = gate(world, "one")
+    running = one.start("run")
+    until(lambda: asked(world, "one"), running)
+    done = other.run(code=75)
+    assert "1 work is held by 1 other" in done.err
+    go.touch()
+    running.wait(0)
+    assert len(world.calls()) == 1
+    agree(world, [one, other])
+
+
+def test_p11_clones_that_run_at_once_act_once(tmp_path: Path) -> None:
+    world, clones = shared(tmp_path, "bc", stages={"act": ACT}, items=ITEMS[:6])
+    for running in [clone.start("run", "--wait") for clone in clones]:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, clones)
+
+
+# --- remotes ---------------------------------------------------------------------------------------------
+
+
+def test_leases_are_branches_on_a_host_that_takes_nothing_else(tmp_path: Path) -> None:
+    world, clones = shared(tmp_path, items=ITEMS[:4])
+    hook = world.remote / "hooks" / "update"
+    hook.write_text('#!/bin/sh\ncase "$1" in refs/gitstate/*) exit 1;; esac\n')
+    hook.chmod(0o755)
+    for running in [clone.start("run", "--wait") for clone in clones]:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, clones)
+
+
+def test_leases_are_branches_where_the_host_hides_its_other_refs(tmp_path: Path) -> None:
+    world, clones = shared(tmp_path, items=ITEMS[:4])
+    world.git(world.remote, "config", "transfer.hideRefs", "refs/gitstate")
+    for running in [clone.start("run", "--wait") for clone in clones]:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, clones)
+
+
+def test_p10_where_the_remote_cannot_publish_all_or_nothing_no_work_is_begun(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path)
+    world.git(world.remote, "config", "receive.advertiseAtomic", "false")
+    done = clone.run(code=75)
+    assert "--atomic" in done.err
+    assert "--shard" in done.err
+    assert world.calls() == []
