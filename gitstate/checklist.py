@@ -20,10 +20,12 @@ def following(
     attempts: Sequence[str] = (),
     needs: Sequence[str] = (),
     same_key: bool = True,
+    looks: bool = False,
 ) -> dict[str, Any]:
     """What the next run does about a work, in words, and the commands to type.
 
-    `attempts` are those that wait or whose outcome is unknown; `same_key`: whether a new act would have their key.
+    `attempts` are those that wait or whose outcome is unknown; `same_key`: whether a new act would have their key;
+    `looks`: whether evidence is asked what is there before an act that repeats or changes what has happened.
     """
     name, whose = quote(slug), _several(attempts)
     run, only = f"gitstate run {name}", f"{name} --stage {quote(stage)}"
@@ -51,7 +53,7 @@ def following(
             "a run takes it up when its time has come; or at once",
             [run, reset],
         ),
-        "begin": ("the run does it", [run]),
+        "begin": ("the run asks evidence what is there, then does it" if looks else "the run does it", [run]),
     }
     words, commands = found[do]
     return {"do": do, "say": words, "commands": commands}

@@ -174,11 +174,10 @@ class Acts:
             key = (asked.intent.slug, asked.intent.stage)
             self._before[key] = effect.was_there(asked.answer, asked.printed)
             return Heeded("looked")
-        if asked.answer == "exists" and effect.tells_of(asked.acts[-1], asked.printed):
-            return Heeded("adopted", self._adopt(asked))
+        answer, said = of_act(asked.acts[-1], asked.answer, asked.printed, asked.said)
+        asked = asked._replace(answer=answer, said=said)
         if asked.answer == "exists":
-            said = f"it finds what it found before this act: {asked.said}"
-            asked = asked._replace(answer="unclear", said=said)
+            return Heeded("adopted", self._adopt(asked))
         found = self.session.effect(asked.intent.stage)
         if asked.answer == "unclear" or found is None:
             return Heeded("unclear", self._give_up(asked))
@@ -221,6 +220,13 @@ def answer_in(result: Result) -> tuple[Answer, bytes, str]:
     answer = effect.answer_of(result.ended_by, result.code, printed)
     words = printed.decode("utf-8", "replace") if printed else result.stderr or result.stdout
     return answer, printed, show.first_words(words) or _how(result.ended_by, result.code, result.signal)
+
+
+def of_act(act: Act, answer: Answer, printed: bytes, said: str) -> tuple[Answer, str]:
+    """What an answer tells of one act. What was found before it, too, may be of an earlier one: that is unclear."""
+    if answer == "exists" and not effect.tells_of(act, printed):
+        return "unclear", f"it finds what it found before this act: {said}"
+    return answer, said
 
 
 def intent_of_act(session: Session, status: Status, act: Act) -> Intent:

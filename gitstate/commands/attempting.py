@@ -20,6 +20,7 @@ from gitstate.commands.settling import Settled, settle
 from gitstate.core import verdict
 from gitstate.core.derive import Status, manifest_of
 from gitstate.core.material import gather
+from gitstate.core.snapshot import Snapshot
 from gitstate.edge import protect
 from gitstate.edge.attempts import Intent, Spooled
 from gitstate.edge.files import temp_name
@@ -84,11 +85,16 @@ def prepare(session: Session, status: Status, redo: bool) -> tuple[Intent, Job] 
 
 def previous(session: Session, status: Status) -> Optional[str]:
     """The blob that says what an effect did the last time; None if it has not happened yet."""
-    receipts = session.view.snapshot.receipts.of(status.slug, status.stage)
+    return previous_in(session.view.snapshot, status)
+
+
+def previous_in(snapshot: Snapshot, status: Status) -> Optional[str]:
+    """`previous`, as a snapshot shows it."""
+    receipts = snapshot.receipts.of(status.slug, status.stage)
     if not receipts:
         return None
     latest = max(receipts, key=lambda line: line.at)
-    return session.tree.get(status.outputs[0], latest.outputs[0][1])
+    return snapshot.tree.get(status.outputs[0], latest.outputs[0][1])
 
 
 def recall(session: Session, status: Status) -> Optional[Judged]:

@@ -225,19 +225,20 @@ def _ask(clone: Clone, view: View, status: Status) -> Optional[dict[str, Any]]:
     stage = next(one for one in view.plan.workflow.stages if one.name == status.stage)
     if not acts or stage.effect is None or stage.effect.evidence is None or status.hash is None:
         return None
-    from gitstate.commands.acts import answer_in  # with all that a run needs; only this needs it
+    from gitstate.commands.acts import answer_in, of_act  # with all that a run needs; only this needs it
+    from gitstate.commands.attempting import previous_in
     from gitstate.edge.jobs import Jobs
     from gitstate.edge.process import execute
     from gitstate.edge.render import RenderError
 
+    jobs, before = Jobs(clone.repository, clone.objects), previous_in(view.snapshot, status)
     try:
-        job = Jobs(clone.repository, clone.objects).question(
-            _intent(view, status, stage), stage, acts[-1].key
-        )
+        job = jobs.question(_intent(view, status, stage), stage, acts[-1].key, before)
     except RenderError as error:
         return {"answer": "unclear", "said": str(error)}
     with TemporaryDirectory() as folder:  # a run that starts meanwhile sweeps the place that commands share
-        answer, _, said = answer_in(execute(job._replace(scratch_parent=folder)))
+        found, printed, words = answer_in(execute(job._replace(scratch_parent=folder)))
+    answer, said = of_act(acts[-1], found, printed, words)
     return {"answer": answer, "said": said}
 
 

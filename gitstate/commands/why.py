@@ -113,6 +113,7 @@ def next_of(view: View, status: Status, acts: Sequence[Act], answered: Sequence[
         attempts=answered or [act.attempt for act in acts],
         needs=stage.needs,
         same_key=all(act.work == status.hash for act in acts),
+        looks=happened and stage.effect is not None and stage.effect.evidence is not None,
     )
 
 

@@ -229,6 +229,27 @@ def test_of_an_effect_whose_inputs_changed_it_says_that_keys_differ(tmp_path: Pa
     assert outside.made() == {"one": 1}
 
 
+def test_what_evidence_found_before_a_repetition_tells_nothing_of_it(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.run()
+    made.a.commit({"prompts/article.md": "Another prompt for {{ slug }}.\n"})
+    made.a.run(code=3)
+    outside.next("lose")
+    made.a.run("--redo", "one", "--stage", "publish", code=3)
+    assert "asked now unclear (it finds what it found before this act: found one)" in text(made, "--ask")
+
+
+def test_before_an_effect_is_updated_evidence_is_asked_what_is_there(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, on_stale="update")
+    made.a.run()
+    made.a.commit({"prompts/article.md": "Another prompt for {{ slug }}.\n"})
+    made.a.run("--stage", "article")
+    assert publish(made)["next"]["do"] == "begin"
+    assert "the run asks evidence what is there, then does it" in text(made)
+    type_next(made)
+    assert (len(outside.acts()), len(outside.questions())) == (2, 1)
+
+
 def test_an_act_of_another_clone_may_still_be_under_way(tmp_path: Path) -> None:
     made, outside = world(tmp_path, remote=True, timeout=600)
     outside.next("wait")
