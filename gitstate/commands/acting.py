@@ -49,7 +49,7 @@ class Acting:
     def begin(self, pool: ThreadPoolExecutor) -> None:
         """Tell of the acts that are to begin, all at once; then begin those that may."""
         group, self._announced = self._announced, []
-        for (intent, job), may in zip(group, self._acts.announce(group) if group else ()):
+        for (intent, job), may in zip(group, self._acts.announce(group, self._loop.redo) if group else ()):
             if may:
                 pool.submit(self._loop.work, intent, job)
                 continue

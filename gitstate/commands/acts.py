@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
 from gitstate import show
@@ -87,10 +87,11 @@ class Acts:
 
     # --- before an act ---------------------------------------------------------------------------------------------
 
-    def announce(self, group: Sequence[Announced]) -> list[bool]:
+    def announce(self, group: Sequence[Announced], redo: Container[WorkKey]) -> list[bool]:
         """Tell of acts before they begin: durably here, and to the remote. Returns of each whether it may begin.
 
-        The others are withdrawn: the remote could not be told, or it told of somebody else's act first.
+        The others are withdrawn: the remote could not be told, or it told of somebody else's act first. `redo`: works
+        to do again although they are done.
         """
         session = self.session
         lines = []
@@ -106,17 +107,19 @@ class Acts:
         told = self.syncing.tell()
         if not told:
             self.untold += len(group)
-        free = [told and self._is_free(intent) for intent, _ in group]
+        free = [told and self._is_free(intent, (intent.slug, intent.stage) in redo) for intent, _ in group]
         session.withdraw([intent for (intent, _), may in zip(group, free) if not may])
         return free
 
-    def _is_free(self, intent: Intent) -> bool:
+    def _is_free(self, intent: Intent, redo: bool) -> bool:
         """Whether an act may still begin, after all that came while the remote was told of it."""
         session = self.session
         status = session.statuses.get((intent.slug, intent.stage))
         found = session.effect(intent.stage)
-        if found is None or status is None or status.hash != intent.work or status.state == "done":
+        if found is None or status is None or status.hash != intent.work:
             return False
+        if status.state == "done" and not redo:
+            return False  # by somebody else, meanwhile
         if not session.holds(intent.slug):
             return False
         others = [act for act in self._of(status) if act.attempt != intent.attempt]

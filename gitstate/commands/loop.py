@@ -241,7 +241,7 @@ class Loop:
             self.close(key, done=False)
             return
         if not self.wants(key):
-            asks = asks_human(self.session.stages[key[1]], status)
+            asks = asks_human(self.session.stages[key[1]], status, key in self.session.acts)
             self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"
             self.progress.before += status.state in ("failed", "paused") and not asks

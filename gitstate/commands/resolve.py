@@ -77,7 +77,8 @@ def _asked(session: Session, slug: str, stages: Sequence[str]) -> WorkKey:
             f"{quoted(slug)} is not in the plan any more, so nothing waits for this answer.",
             "Put it back into the plan to settle what it did.",
         )
-    left = [s for s in session.statuses.values() if s.slug == slug and asks_human(session.stages[s.stage], s)]
+    mine = [status for status in session.statuses.values() if status.slug == slug]
+    left = [status for status in mine if asks_human(session.stages[status.stage], status, unknown=False)]
     if left:
         raise UsageError(
             f"{quoted(slug)}: what it did is known; its inputs have changed since.",

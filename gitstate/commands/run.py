@@ -333,7 +333,7 @@ def _agenda(
     again = frozenset(
         key for key in again if acts.step(session.statuses[key], key in redo) not in ("human", "leave")
     )
-    agenda = schedule.agenda(workflow, chosen, redo=redo, again=again)
+    agenda = schedule.agenda(workflow, chosen, redo=redo, again=again, acts=session.acts.keys())
     check_outputs(session.clone.repository, session.clone.git, [*agenda.due, *agenda.waiting])
     return agenda, redo, again
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitstate.core.derive import PROTECTED, Status
@@ -34,20 +34,21 @@ def agenda(
     *,
     redo: frozenset[WorkKey] = frozenset(),
     again: frozenset[WorkKey] = frozenset(),
+    acts: Container[WorkKey] = frozenset(),
 ) -> Agenda:
     """Sort the selected works by what is to be done about them.
 
     `redo` are works to do again although they are done, edited, unverified or deleted; those that need them
-    wait. `again` are works to take up although a verdict stands against them.
+    wait. `again` are works to take up although a verdict stands against them; `acts` those of effects of which
+    nobody knows whether they happened.
     """
     stages = {stage.name: stage for stage in workflow.stages}
     places: dict[WorkKey, str] = {}
     for status in order_of(selected, workflow):
         stage = stages[status.stage]
         above = {places.get((status.slug, name)) for name in stage.needs}
-        place = _place(
-            stage, status, (status.slug, status.stage) in redo, (status.slug, status.stage) in again
-        )
+        key = (status.slug, status.stage)
+        place = _place(stage, status, key in redo, key in again, key in acts)
         if place in ("due", "waiting"):
             if above & {"protected", "asked", "failed", "paused", "blocked"}:
                 place = "blocked"
@@ -75,7 +76,7 @@ def taken_up(
     return frozenset(found)
 
 
-def _place(stage: Stage, status: Status, redo: bool, again: bool) -> str:
+def _place(stage: Stage, status: Status, redo: bool, again: bool, unknown: bool) -> str:
     if status.reason == "upstream":
         return "waiting"
     if redo:
@@ -85,16 +86,17 @@ def _place(stage: Stage, status: Status, redo: bool, again: bool) -> str:
     if status.reason in PROTECTED:
         return "protected"
     if status.state in ("failed", "paused") and not again:
-        return "asked" if asks_human(stage, status) else status.state
+        return "asked" if asks_human(stage, status, unknown) else status.state
     return "due"
 
 
-def asks_human(stage: Stage, status: Status) -> bool:
-    """Whether a work that is not done waits for a person's word: on what happened, or on doing it again."""
+def asks_human(stage: Stage, status: Status, unknown: bool) -> bool:
+    """Whether a work that is not done waits for a person's word: on what happened, or on doing it again. `unknown`:
+    nobody knows whether its last act happened."""
     if stage.effect is None:
         return False
-    unknown = status.state == "failed" and status.category == "unknown"
-    return unknown or (status.state == "paused" and status.category is None)
+    lost = unknown and status.state == "failed" and status.category == "unknown"
+    return lost or (status.state == "paused" and status.category is None)
 
 
 def is_due(status: Status) -> bool:

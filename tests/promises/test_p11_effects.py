@@ -292,6 +292,27 @@ def test_p11_what_was_published_is_not_published_again_when_it_changes(tmp_path:
     assert all_done(made)
 
 
+def test_p11_what_happened_happens_again_when_that_is_asked_for(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.run()
+    made.a.run("--redo", "one", "--stage", "publish")
+    first, second = outside.acts()
+    assert first[2] != second[2]
+    assert second[3] == "made for one"
+    assert outside.made() == {"one": 2}
+    assert all_done(made)
+
+
+def test_p11_an_act_that_failed_and_did_not_happen_is_no_question(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, policy={"unknown": {"tries": 1, "then": "fail"}})
+    outside.next("fail")
+    made.a.run(code=1)
+    assert made.a.states()["one/publish"] == "failed new unknown"
+    assert "no outcome is unknown" in made.a.gitstate("resolve", "one", "--did-not-happen", code=2).err
+    made.a.run("--retry-failed")
+    assert outside.made() == {"one": 1}
+
+
 def test_p11_a_changed_article_may_keep_its_effect(tmp_path: Path) -> None:
     made, outside = world(tmp_path)
     made.a.run()
