@@ -172,7 +172,7 @@ def test_p7_a_pause_that_the_remote_could_not_be_told_of_is_told_by_the_next_run
 def test_p7_a_night_does_not_use_up_the_limit_by_looking(tmp_path: Path) -> None:
     world = world_of(tmp_path)
     world.tell(
-        "one", exit=1, answer="", once=True, stderr="HTTP 429: usage limit reached, resets in 1 seconds\n"
+        "one", exit=1, answer="", once=True, stderr="HTTP 429: usage limit reached, resets in 5 seconds\n"
     )
     world.a.run("--wait", "--limit", "1")
     assert sorted(world.a.states().values()) == ["done exact", "pending new", "pending new"]
