@@ -356,3 +356,60 @@ def test_p10_where_the_remote_cannot_publish_all_or_nothing_no_work_is_begun(tmp
     assert "--atomic" in done.err
     assert "--shard" in done.err
     assert world.calls() == []
+
+
+def test_p10_sync_publishes_under_leases_too(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one"], stages=CHAIN, lease=SHORT)
+    killed(world, clone)
+    go = gate(world, "one")
+    running = other.start("run", "--wait")
+    until(lambda: len(world.calls()) == 3, running)
+    assert "leased to another machine" in clone.gitstate("sync", code=75).err
+    go.touch()
+    running.wait(0)
+    clone.gitstate("sync", code=0)
+    assert leases(world) == []
+    agree(world, [clone, other])
+
+
+def test_status_says_who_holds_what_without_asking_the_remote(tmp_path: Path) -> None:
+    world, (one, other) = shared(tmp_path, items=["one"], lease=SHORT)
+    go = gate(world, "one")
+    running = one.start("run")
+    until(lambda: asked(world, "one"), running)
+    assert "Held by" not in other.gitstate("status", code=0).out
+    other.run(code=75)
+    world.take_remote_away()
+    (held,) = json.loads(other.gitstate("status", "--json", code=0).out)["leases"]
+    assert (held["own"], held["generation"], held["works"]) == (False, 1, ["one/article"])
+    assert 0 <= held["age"] < 60
+    assert 0 <= held["left"] <= 10
+    assert "(another machine)" in other.gitstate("status", code=0).out
+    assert "(this clone)" in one.gitstate("status", code=0).out
+    world.bring_remote_back()
+    go.touch()
+    running.wait(0)
+
+
+def test_a_dry_sync_says_what_would_come_and_go_and_changes_nothing(tmp_path: Path) -> None:
+    _, (one, other) = shared(tmp_path, items=["one", "two"])
+    one.run("one")
+    before = other.git("for-each-ref", "refs/heads", "refs/notes")
+    said = other.gitstate("sync", "--dry-run", code=0).out
+    assert "1 commit, 1 receipt would come, nothing would go" in said
+    assert other.git("for-each-ref", "refs/heads", "refs/notes") == before
+    assert not other.has("out/one.md")
+
+
+def test_doctor_says_whether_the_remote_takes_leases(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path)
+
+    def said() -> str:
+        found = json.loads(clone.gitstate("doctor", "--json", code=0).out)["found"]
+        return str(next(one["words"] for one in found if one["name"] == "leases"))
+
+    assert said() == "origin takes them: machines may run at once"
+    assert leases(world) == []
+    world.git(world.remote, "config", "transfer.hideRefs", "refs/gitstate")
+    assert "as branches" in said()
+    assert leases(world) == []
