@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.httpgit import serve
-from tests.support.world import CHAIN, Clone, Running, World, until
+from tests.support.world import CHAIN, FAIL_AT_ONCE, Clone, Running, World, until
 
 ITEMS = [f"topic-{number}" for number in range(12)]
 SHORT = "10s"  # the least that a lease may last
@@ -296,6 +296,61 @@ def test_works_that_are_found_done_by_others_are_not_left_open(tmp_path: Path) -
     first.wait(0)
     second.wait(0)
     assert set(world.paid().values()) == {1}
+
+
+def test_no_more_is_claimed_than_a_limit_allows_to_begin(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path)
+    go = tmp_path / "go"
+    world.tell(wait=str(go))
+    running = clone.start("run", "--limit", "1")
+    until(lambda: world.calls(), running)
+    assert len(leases(world)) == 1
+    go.touch()
+    running.wait(0)
+    assert len(world.calls()) == 1
+    assert leases(world) == []
+    other.run()
+    assert set(world.paid().values()) == {1}
+
+
+def test_what_failed_elsewhere_meanwhile_is_not_tried_again(tmp_path: Path) -> None:
+    world, (one, other) = shared(tmp_path, items=["one"], policy=FAIL_AT_ONCE)
+    world.tell("one", answer="", exit=1, wait=str(tmp_path / "go"))
+    first = one.start("run")
+    until(lambda: asked(world, "one"), first)
+    second = other.start("run", "--wait")
+    until(lambda: other.has(".git/gitstate/lock.json"), second)
+    (tmp_path / "go").touch()
+    first.wait(1)
+    second.wait(1)
+    assert len(world.calls()) == 1
+
+
+def test_a_work_that_failed_is_tried_again_by_one_of_those_that_were_asked_to(tmp_path: Path) -> None:
+    world, clones = shared(tmp_path, items=["one"], policy=FAIL_AT_ONCE)
+    world.tell("one", answer="", exit=1, once=True)
+    clones[0].run(code=1)
+    clones[1].gitstate("sync", code=0)
+    for running in [clone.start("run", "--retry-failed", "--wait") for clone in clones]:
+        running.wait(0)
+    assert len(world.calls()) == 2
+    agree(world, clones)
+
+
+def test_p10_clocks_that_are_days_apart_change_nothing(tmp_path: Path) -> None:
+    library = next(Path("/usr/lib").rglob("libfaketime.so.1"), None)
+    if library is None:
+        pytest.skip("libfaketime is not here")
+    world, clones = shared(tmp_path, "bc", items=ITEMS[:6])
+    skews = ["-3d", "+0", "+3d"]
+    runs = [
+        clone.start("run", "--wait", LD_PRELOAD=str(library), FAKETIME=skew, FAKETIME_DONT_FAKE_MONOTONIC="1")
+        for clone, skew in zip(clones, skews)
+    ]
+    for running in runs:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, clones)
 
 
 # --- effects ---------------------------------------------------------------------------------------------
