@@ -191,6 +191,24 @@ def test_what_a_killed_run_of_this_clone_held_is_taken_over_at_once(tmp_path: Pa
     assert leases(world) == []
 
 
+def test_a_run_that_is_killed_anywhere_leaves_nothing_that_the_next_one_waits_for(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=ITEMS[:6], lease="1d")
+    start = world.git(world.remote, "rev-parse", "main")
+    moments = (
+        lambda: leases(world),
+        lambda: world.calls("answered"),
+        lambda: clone.git("rev-parse", "HEAD") != start,
+        lambda: world.git(world.remote, "rev-parse", "main") != start,
+    )
+    for moment in moments:
+        running = clone.start("run")
+        until(moment, running)
+        running.kill()
+    clone.run()
+    assert len(world.calls()) <= len(ITEMS[:6]) + len(moments)
+    agree(world, [clone, other])
+
+
 def test_what_the_original_of_a_copied_clone_holds_is_not_taken_for_dead(tmp_path: Path) -> None:
     world, (clone, _) = shared(tmp_path, items=["one"], lease="1d")
     running, go = stopped(world, clone, "one")
