@@ -118,6 +118,12 @@ class Claiming:
                 self.leases.look()
         return self.holds(slug)
 
+    @property
+    def crowd(self) -> int:
+        """How many others are at work."""
+        seen, me = self.leases.seen.values(), self.leases.me
+        return len({one.lease.holder for one in seen if lease.standing(one, me) is Standing.OTHERS})
+
     def _is_others(self, slug: str) -> bool:
         seen = self.leases.seen.get(lease.bucket_of(slug))
         return lease.standing(seen, self.leases.me) is Standing.OTHERS
@@ -173,17 +179,15 @@ class Claiming:
     def _choose(self, loop: Loop) -> dict[str, tuple[Claim, ...]]:
         """The works to claim next. Enough of them that asking the remote costs little beside the work, and few enough
         that others find some, to the end: at most half of an equal share."""
-        seen, me = self.leases.seen, self.leases.me
         due = [key for key in self._aside if loop.lets(key)]
-        alive = {one.lease.holder for one in seen.values() if lease.standing(one, me) is Standing.OTHERS}
-        share = math.ceil(len(due) / (2 * (len(alive) + 1)))
+        share = math.ceil(len(due) / (2 * (self.crowd + 1)))
         jobs, mean = loop.options.jobs, loop.mean or self._mean(due)
         batch = jobs * (max(1, math.ceil(_BATCH / max(mean, 0.001))) if mean is not None else _FIRST)
         most = min(max(jobs, min(batch, share)), _MOST)
         if loop.options.limit is not None:
             most = min(most, loop.options.limit - len(loop.begun))
         begun = {slug for slug, _ in loop.begun}
-        return lease.choose([self._claim(key) for key in due], seen, me, begun, most)
+        return lease.choose([self._claim(key) for key in due], self.leases.seen, self.leases.me, begun, most)
 
     def _mean(self, keys: Iterable[WorkKey]) -> Optional[float]:
         """Seconds that works of these stages took, by the receipts; None where there are none."""
@@ -219,15 +223,9 @@ class Claiming:
         Raises ComeBackLater if the remote cannot be reached.
         """
         self._fetch()
-        wanted: dict[str, list[Claim]] = {}
-        for one in self._waiting():
-            if not self.holds(one.receipt.slug):
-                line = one.receipt
-                claim = Claim(line.slug, line.stage, line.work, line.attempt)
-                wanted.setdefault(lease.bucket_of(line.slug), []).append(claim)
-        if wanted:
+        if lacking := [one.receipt for one in self._waiting() if not self.holds(one.receipt.slug)]:
             self._prepare()
-            self.leases.claim(wanted)
+            self.leases.claim_finished(lacking)
             self._fetch()
         lost = [one for one in self._waiting() if not self.holds(one.receipt.slug)]
         # What an effect did has happened: that stays, and is published as soon as it can be.

@@ -136,6 +136,7 @@ def plan_of(path: str) -> str:
     return blake3(path.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
+@cache
 def bucket_of(slug: str) -> str:
     """The bucket that a slug belongs to, as the last part of a ref: two hex digits."""
     return _digest("gitstate lease bucket v1", slug)[:1].hex()

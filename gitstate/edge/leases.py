@@ -162,6 +162,15 @@ class Leases:
                 )
             return won
 
+    def claim_finished(self, works: Iterable[Receipt]) -> None:
+        """Take what is needed to publish finished works, as far as it is not another's. Raises as `claim` does."""
+        wanted: dict[str, list[Claim]] = {}
+        for line in works:
+            if not self.holds(line.slug):
+                claim = Claim(line.slug, line.stage, line.work, line.attempt)
+                wanted.setdefault(lease.bucket_of(line.slug), []).append(claim)
+        self.claim(wanted)
+
     def renew(self) -> frozenset[str]:
         """Renew the leases whose time has come, in one push; the buckets that are lost.
 

@@ -16,6 +16,7 @@ from typing import NamedTuple, Optional
 import others
 from measure import Do, cost, environment, from_small_process, in_memory, medians, output_of, several
 from repos import GITSTATE, Shelf, copy, forget, git, item, output, slugs
+from together import CLONES, together
 
 _GROUP = 50  # works that are recorded at once
 _SIGNALS = 20_000  # to be judged in a second
@@ -303,6 +304,33 @@ def fetch(bench: Bench) -> Iterator[Outcome]:
     yield _ratio(what, "git fetch + plan without cache", found["ours"], found["fetch"] + found["plan"], 1.3)
 
 
+def claim(bench: Bench) -> Iterator[Outcome]:
+    """Clones that run at once and claim, against parts that were given out before."""
+    works = bench.small * 2 // 5
+    ours, floor = (together(bench.shelf, works, share) for share in ("claim", "shard"))
+    what = f"{CLONES} clones at once, {works:,} works of 50 ms"
+    yield Outcome(
+        f"{what}: calls paid",
+        "",
+        f"{ours.calls:,}",
+        f"{works:,}",
+        f"{ours.calls / works:.2f}",
+        "1.00",
+        ours.calls == works,
+    )
+    times = ours.asked / works
+    yield Outcome(
+        f"{what}: asking the remote",
+        "--shard",
+        f"{ours.asked:,}",
+        f"{floor.asked:,}",
+        f"{times:.2f} a work",
+        "<= 1.5",
+        times <= 1.5,
+    )
+    yield _ratio(f"{what}: wall clock", "--shard", ours.seconds, floor.seconds, 1.5)
+
+
 def memory(bench: Bench) -> Iterator[Outcome]:
     """The most memory that `plan` holds, with and without its caches."""
     repository = bench.shelf(bench.large)
@@ -337,5 +365,6 @@ ROWS = {
     "record": record,
     "classify": classify,
     "fetch": fetch,
+    "claim": claim,
     "memory": memory,
 }

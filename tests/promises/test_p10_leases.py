@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.httpgit import serve
-from tests.support.world import CHAIN, Clone, Running, World, until
+from tests.support.world import CHAIN, FAIL_AT_ONCE, Clone, Running, World, until
 
 ITEMS = [f"topic-{number}" for number in range(12)]
 SHORT = "10s"  # the least that a lease may last
@@ -191,6 +191,24 @@ def test_what_a_killed_run_of_this_clone_held_is_taken_over_at_once(tmp_path: Pa
     assert leases(world) == []
 
 
+def test_a_run_that_is_killed_anywhere_leaves_nothing_that_the_next_one_waits_for(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=ITEMS[:6], lease="1d")
+    start = world.git(world.remote, "rev-parse", "main")
+    moments = (
+        lambda: leases(world),
+        lambda: world.calls("answered"),
+        lambda: clone.git("rev-parse", "HEAD") != start,
+        lambda: world.git(world.remote, "rev-parse", "main") != start,
+    )
+    for moment in moments:
+        running = clone.start("run")
+        until(moment, running)
+        running.kill()
+    clone.run()
+    assert len(world.calls()) <= len(ITEMS[:6]) + len(moments)
+    agree(world, [clone, other])
+
+
 def test_what_the_original_of_a_copied_clone_holds_is_not_taken_for_dead(tmp_path: Path) -> None:
     world, (clone, _) = shared(tmp_path, items=["one"], lease="1d")
     running, go = stopped(world, clone, "one")
@@ -298,6 +316,61 @@ def test_works_that_are_found_done_by_others_are_not_left_open(tmp_path: Path) -
     assert set(world.paid().values()) == {1}
 
 
+def test_no_more_is_claimed_than_a_limit_allows_to_begin(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path)
+    go = tmp_path / "go"
+    world.tell(wait=str(go))
+    running = clone.start("run", "--limit", "1")
+    until(lambda: world.calls(), running)
+    assert len(leases(world)) == 1
+    go.touch()
+    running.wait(0)
+    assert len(world.calls()) == 1
+    assert leases(world) == []
+    other.run()
+    assert set(world.paid().values()) == {1}
+
+
+def test_what_failed_elsewhere_meanwhile_is_not_tried_again(tmp_path: Path) -> None:
+    world, (one, other) = shared(tmp_path, items=["one"], policy=FAIL_AT_ONCE)
+    world.tell("one", answer="", exit=1, wait=str(tmp_path / "go"))
+    first = one.start("run")
+    until(lambda: asked(world, "one"), first)
+    second = other.start("run", "--wait")
+    until(lambda: other.has(".git/gitstate/lock.json"), second)
+    (tmp_path / "go").touch()
+    first.wait(1)
+    second.wait(1)
+    assert len(world.calls()) == 1
+
+
+def test_a_work_that_failed_is_tried_again_by_one_of_those_that_were_asked_to(tmp_path: Path) -> None:
+    world, clones = shared(tmp_path, items=["one"], policy=FAIL_AT_ONCE)
+    world.tell("one", answer="", exit=1, once=True)
+    clones[0].run(code=1)
+    clones[1].gitstate("sync", code=0)
+    for running in [clone.start("run", "--retry-failed", "--wait") for clone in clones]:
+        running.wait(0)
+    assert len(world.calls()) == 2
+    agree(world, clones)
+
+
+def test_p10_clocks_that_are_days_apart_change_nothing(tmp_path: Path) -> None:
+    library = next(Path("/usr/lib").rglob("libfaketime.so.1"), None)
+    if library is None:
+        pytest.skip("libfaketime is not here")
+    world, clones = shared(tmp_path, "bc", items=ITEMS[:6])
+    skews = ["-3d", "+0", "+3d"]
+    runs = [
+        clone.start("run", "--wait", LD_PRELOAD=str(library), FAKETIME=skew, FAKETIME_DONT_FAKE_MONOTONIC="1")
+        for clone, skew in zip(clones, skews)
+    ]
+    for running in runs:
+        running.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, clones)
+
+
 # --- effects ---------------------------------------------------------------------------------------------
 
 ACT = {"effect": True, "run": "$PROVIDER", "output": "out/{slug}.md"}
@@ -356,3 +429,60 @@ def test_p10_where_the_remote_cannot_publish_all_or_nothing_no_work_is_begun(tmp
     assert "--atomic" in done.err
     assert "--shard" in done.err
     assert world.calls() == []
+
+
+def test_p10_sync_publishes_under_leases_too(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one"], stages=CHAIN, lease=SHORT)
+    killed(world, clone)
+    go = gate(world, "one")
+    running = other.start("run", "--wait")
+    until(lambda: len(world.calls()) == 3, running)
+    assert "leased to another machine" in clone.gitstate("sync", code=75).err
+    go.touch()
+    running.wait(0)
+    clone.gitstate("sync", code=0)
+    assert leases(world) == []
+    agree(world, [clone, other])
+
+
+def test_status_says_who_holds_what_without_asking_the_remote(tmp_path: Path) -> None:
+    world, (one, other) = shared(tmp_path, items=["one"], lease=SHORT)
+    go = gate(world, "one")
+    running = one.start("run")
+    until(lambda: asked(world, "one"), running)
+    assert "Held by" not in other.gitstate("status", code=0).out
+    other.run(code=75)
+    world.take_remote_away()
+    (held,) = json.loads(other.gitstate("status", "--json", code=0).out)["leases"]
+    assert (held["own"], held["generation"], held["works"]) == (False, 1, ["one/article"])
+    assert 0 <= held["age"] < 60
+    assert 0 <= held["left"] <= 10
+    assert "(another machine)" in other.gitstate("status", code=0).out
+    assert "(this clone)" in one.gitstate("status", code=0).out
+    world.bring_remote_back()
+    go.touch()
+    running.wait(0)
+
+
+def test_a_dry_sync_says_what_would_come_and_go_and_changes_nothing(tmp_path: Path) -> None:
+    _, (one, other) = shared(tmp_path, items=["one", "two"])
+    one.run("one")
+    before = other.git("for-each-ref", "refs/heads", "refs/notes")
+    said = other.gitstate("sync", "--dry-run", code=0).out
+    assert "1 commit, 1 receipt would come, nothing would go" in said
+    assert other.git("for-each-ref", "refs/heads", "refs/notes") == before
+    assert not other.has("out/one.md")
+
+
+def test_doctor_says_whether_the_remote_takes_leases(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path)
+
+    def said() -> str:
+        found = json.loads(clone.gitstate("doctor", "--json", code=0).out)["found"]
+        return str(next(one["words"] for one in found if one["name"] == "leases"))
+
+    assert said() == "origin takes them: machines may run at once"
+    assert leases(world) == []
+    world.git(world.remote, "config", "transfer.hideRefs", "refs/gitstate")
+    assert "as branches" in said()
+    assert leases(world) == []

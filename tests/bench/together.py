@@ -1,0 +1,72 @@
+"""Clones that run at once on one remote: what it takes until all works are published, and how often it is asked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from typing import NamedTuple
+
+from measure import environment
+from repos import GITSTATE, Shelf, git
+
+CLONES = 8
+_GIT = """#!/bin/sh
+for word in "$@"; do case "$word" in push|fetch|ls-remote) echo "$word" >> "$ASKED"; break;; esac; done
+PATH="${PATH#*:}" exec git "$@"
+"""
+
+
+class Together(NamedTuple):
+    """How it went."""
+
+    seconds: float  # until the last clone ended
+    calls: int  # that were paid
+    asked: int  # pushes, fetches and questions to the remote
+
+
+def together(shelf: Shelf, works: int, share: str) -> Together:
+    """Run CLONES clones on a plan of `works` new works of 50 ms, by `share`: "claim" or "shard"."""
+    place = shelf.scratch(f"together-{share}")
+    origin = os.path.join(place, "origin.git")
+    asked, paid, tools = (os.path.join(place, name) for name in ("asked", "paid", "tools"))
+    subprocess.run(("git", "clone", "-q", "--bare", shelf(0, works), origin), env=environment(), check=True)
+    os.makedirs(tools)
+    with open(os.path.join(tools, "git"), "w", encoding="utf-8", opener=_executable) as file:
+        file.write(_GIT)
+    clones = [os.path.join(place, f"clone-{number}") for number in range(CLONES)]
+    for clone in clones:
+        git(place, "clone", "-q", f"file://{origin}", clone)
+    config = os.path.join(clones[0], "gitstate.yaml")
+    with open(config, encoding="utf-8") as file:
+        text = file.read().replace("run: cat", f"run: sleep 0.05; echo paid >> {paid}; cat")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write(text)
+    git(clones[0], "commit", "-q", "-a", "-m", "A ledger")
+    git(clones[0], "push", "-q")
+    env = {**environment(), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "ASKED": asked}
+    began = time.monotonic()
+    running = [
+        subprocess.Popen((*GITSTATE, "run", *words), cwd=clone, env=env, stderr=subprocess.DEVNULL)
+        for clone, words in zip(clones, _words(share))
+    ]
+    codes = [process.wait() for process in running]
+    seconds = time.monotonic() - began
+    files = git(origin, "ls-tree", "-r", "--name-only", "main", "out/").split()
+    assert (codes, len(files)) == ([0] * CLONES, works), (codes, len(files))
+    return Together(seconds, _lines(paid), _lines(asked))
+
+
+def _words(share: str) -> list[tuple[str, ...]]:
+    if share == "claim":
+        return [("--claim", "--wait")] * CLONES
+    return [("--shard", f"{number}/{CLONES}") for number in range(1, CLONES + 1)]
+
+
+def _executable(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o755)
+
+
+def _lines(path: str) -> int:
+    with open(path, encoding="utf-8") as file:
+        return sum(1 for _ in file)
