@@ -128,7 +128,9 @@ def run(
     reason: Reasons = None,
     category: Categories = None,
     config: Config = "gitstate.yaml",
-    jobs: Annotated[int, typer.Option("-j", "--jobs", min=1, help="Works to do at once.")] = 1,
+    jobs: Annotated[
+        Optional[int], typer.Option("-j", "--jobs", min=1, help="Works to do at once.  [default: 1]")
+    ] = None,
     redo: Annotated[
         bool, typer.Option("--redo", help="Do the selected works again, whatever stands there.")
     ] = False,
@@ -163,13 +165,19 @@ def run(
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="Use sources that are not committed.")
     ] = False,
+    executor: Annotated[
+        str,
+        typer.Option(
+            "--executor", help="Run commands on a pool: dask:ADDRESS, or MODULE:FACTORY for another."
+        ),
+    ] = "",
 ) -> int:
     """Recover, sync, do what is due, record, sync. Resuming is the default."""
     from gitstate.commands.run import Options, run
 
     options = Options(
         selection=_selection(slugs, stage, state, reason, category),
-        jobs=jobs,
+        jobs=jobs or 0,
         redo=redo,
         retry_failed=retry_failed,
         limit=limit,
@@ -184,6 +192,7 @@ def run(
         plan=plan,
         lock_timeout=lock_timeout,
         allow_dirty=allow_dirty,
+        executor=executor,
     )
     return run(config, options)
 

@@ -363,6 +363,14 @@ def insisting_line(said: str, after: float) -> str:
     return f"What has been done cannot be recorded ({first_words(said)}); trying again in {duration(after)}."
 
 
+def large_job_line(stage: str, size: int) -> str:
+    """What each work of a stage brings along to its worker is much."""
+    return (
+        f"Each work of {stage} takes {size / 1e6:.0f} MB of files along to its worker (`code`, `inputs`, `needs`); "
+        "where that is slow, install what does not change on the workers instead."
+    )
+
+
 def failed_line(name: str, failed: Failed) -> str:
     """A work that failed, with the first line of the evidence."""
     words = first_words(failed.evidence)

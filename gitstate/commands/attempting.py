@@ -25,9 +25,10 @@ from gitstate.edge import protect
 from gitstate.edge.attempts import Intent, Spooled
 from gitstate.edge.files import temp_name
 from gitstate.edge.keep import keep
-from gitstate.edge.process import Flag, Job, execute
+from gitstate.edge.process import Flag, Job
 from gitstate.edge.render import RenderError
 from gitstate.edge.watch import WATCH
+from gitstate.edge.worker import lost
 from gitstate.edge.workspace import Interrupted, Worktree
 from gitstate.errors import is_full
 
@@ -160,7 +161,7 @@ def _execute(
         session.attempts.begin(intent)
     else:  # (its intent stands already, and others have been told)
         session.attempts.act(intent.attempt)
-    result = execute(job, cancel, hurry)
+    result = session.execute(job, cancel, hurry)
     if complaint := WATCH.complaint():
         show.story(complaint)
     if result.ended_by == "cancelled":
@@ -168,7 +169,9 @@ def _execute(
     # (of a file that was cut off in a worktree there is no telling)
     if result.free < _LEAST_ROOM and (worktree or result.code != 0 or any(map(_may_be_cut, result.outputs))):
         # The command had no room to answer in: that is this disk's failure, not the work's.
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), session.scratch)
+        if job.files is None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), session.scratch)
+        result = lost("The disk of the worker that ran it is full.", result.seconds)
     usage = dict(result.usage)
     if worktree is not None:
         result = _patiently(session, intent, hurry, partial(worktree.answer, result))

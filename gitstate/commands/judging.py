@@ -55,7 +55,7 @@ class Judge:
     """Holds responses against the checks of their stages. Changes nothing but scratch files; for many threads."""
 
     def __init__(self, jobs: Jobs, root: str, scratch: str) -> None:
-        self._jobs, self._root, self._scratch = jobs, root, scratch
+        self.jobs, self._root, self._scratch = jobs, root, scratch
 
     def judge(
         self,
@@ -99,7 +99,7 @@ class Judge:
     def _shaped(self, judged: Judged, response: Sequence[bytes]) -> Judged:
         """A response in the shape of its outputs."""
         try:
-            return judged._replace(outputs=tuple(self._jobs.outputs(judged.intent, response)))
+            return judged._replace(outputs=tuple(self.jobs.outputs(judged.intent, response)))
         except UnicodeDecodeError as error:
             words = f"The answer is not UTF-8, which its template needs: {error}"
             return judged._replace(failed=verdict.of_check("encoding", words))
@@ -136,7 +136,7 @@ class Judge:
         try:
             with open(file, "wb") as handle:
                 handle.write(output)
-            command = self._jobs.command(stage.check.command, intent.material, what, output=file)
+            command = self.jobs.command(stage.check.command, intent.material, what, output=file)
             env = {"GITSTATE_SLUG": intent.slug, "GITSTATE_STAGE": intent.stage}
             job = Job(
                 command,

@@ -69,6 +69,7 @@ _WORDS = {
     "too_large": "Its answer was larger than allowed.",
     "not_started": "The command could not be started.",
     "too_long": "The command line is too long.",
+    "lost": "The pool gave no answer.",
 }
 
 

@@ -16,6 +16,7 @@ from gitstate.commands.locked import locked
 from gitstate.commands.loop import Loop
 from gitstate.commands.notifying import notify
 from gitstate.commands.plan import to_json
+from gitstate.commands.pooling import open_pool, pack
 from gitstate.commands.probing import Answer, ask
 from gitstate.commands.progress import Progress
 from gitstate.commands.reacting import Reactions, first_reaction
@@ -55,7 +56,7 @@ class Options(NamedTuple):
     """What `run` was asked to do."""
 
     selection: Selection = Selection()
-    jobs: int = 1
+    jobs: int = 0  # 0: one, or as many as the executor has cores
     redo: bool = False
     retry_failed: bool = False
     limit: Optional[int] = None
@@ -70,6 +71,7 @@ class Options(NamedTuple):
     plan: str = ""
     lock_timeout: str = "0"
     allow_dirty: bool = False
+    executor: str = ""  # dask:ADDRESS or MODULE:FACTORY; without one commands run here
 
 
 def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
@@ -211,10 +213,15 @@ def _work(
     claiming = syncing.claiming
     waiting = {(work.intent.slug, work.intent.stage) for work in recovered if work.how == "in_the_way"}
     acts = Acts(session, syncing, clock)
+    if options.executor:
+        pack(session)
     agenda, redo, again = _agenda(session, acts, options, clock)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     if works and lacking is not None:
         raise _cannot_claim(lacking, options)
+    if options.executor and works:
+        open_pool(session, options.executor, works)
+    options = options._replace(jobs=options.jobs or (session.pool.cores if session.pool else 0) or 1)
     progress = Progress(len(works), options.jobs)
     syncing.progress = progress
     session.guard.clock, session.guard.say = clock, progress.story

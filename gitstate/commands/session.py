@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Optional
+from typing import TYPE_CHECKING, Optional
 
 from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.commands.guarding import Guard
@@ -22,9 +22,13 @@ from gitstate.core.snapshot import WorkKey
 from gitstate.edge import protect
 from gitstate.edge.attempts import Attempts, Intent
 from gitstate.edge.jobs import Jobs
+from gitstate.edge.process import Flag, Job, Result, execute
 from gitstate.edge.record import Record, Recorder
 from gitstate.edge.snapshot import View
 from gitstate.edge.workspace import Worktrees
+
+if TYPE_CHECKING:
+    from gitstate.edge.pool import Pool
 
 
 class Session:
@@ -48,13 +52,24 @@ class Session:
         # Whether somebody else is at work on a slug just now. An act that they began is not of unknown outcome.
         self.elsewhere: Callable[[str], bool] = lambda slug: False
         self.judging = Judge(self.jobs, self.root, self.scratch)
+        self.pool: Optional[Pool] = None  # where commands run, if not here
         self.guard = Guard(clone.git, clone.repository, lambda: self.stages)
         os.makedirs(self.scratch, exist_ok=True)
         self.refresh()
 
     def close(self) -> None:
-        """End what serves the recording."""
+        """End what serves the recording, and the pool."""
+        if self.pool is not None:
+            self.pool.close()
         self.recorder.close()
+
+    def execute(self, job: Job, cancel: Flag, hurry: Flag) -> Result:
+        """Run a job to its end, here or on the pool."""
+        return (execute if self.pool is None else self.pool.execute)(job, cancel, hurry)
+
+    def threads(self, jobs: int) -> int:
+        """How many threads so many jobs at once want."""
+        return jobs if self.pool is None else self.pool.threads(jobs)
 
     def refresh(self) -> None:
         """Read the view anew: somebody else may have changed what it stands on."""

@@ -49,6 +49,7 @@ def _stopped(signal: Signal) -> Optional[Finding]:
         "too_large": ("validation", "too_large"),
         "not_started": ("phase_error", "not_found"),
         "too_long": ("planning_error", ""),  # the command line, for the system
+        "lost": ("unknown", ""),  # by the pool that ran it: whether it was charged nobody knows
     }
     if signal.stopped_by not in by:
         return None

@@ -19,7 +19,7 @@ from gitstate.core.problems import kind, nearest, quoted
 from gitstate.errors import UsageError
 
 CHANNELS = ("http", "stream", "cli")
-STOPPED_BY = ("wall", "silence", "too_large", "not_started", "too_long")
+STOPPED_BY = ("wall", "silence", "too_large", "not_started", "too_long", "lost")
 
 
 class Http(NamedTuple):

@@ -9,12 +9,20 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 TAIL = 262_144  # bytes of stdout and stderr that a result shows: an error's structure begins at its head
 _USAGE_BYTES = 65_536
 _MOST = 2.0**63
+
+
+class File(NamedTuple):
+    """A committed file that a job brings along: its repository path, content, and whether it can be executed."""
+
+    path: str
+    content: bytes
+    executable: bool = False
 
 
 class Folder(NamedTuple):
@@ -64,6 +72,18 @@ def private(stdin: bytes, parent: str | None) -> Iterator[Folder]:
         for stream in streams:
             os.close(stream)
         remove(path)
+
+
+def lay_out(folder: Folder, files: Sequence[File]) -> None:
+    """Write files at their paths below the folder `root`, which is made. Raises OSError."""
+    root = folder.of("root")
+    os.mkdir(root, 0o700)
+    for path, content, executable in files:
+        full = os.path.join(root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with open(os.open(full, flags, 0o777 if executable else 0o666), "wb") as file:
+            file.write(content)
 
 
 def remove(path: str) -> None:

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+import weakref
 from typing import Optional
 
 from gitstate.edge.backoff import Backoff
@@ -45,6 +46,7 @@ class Lock:
     def __init__(self, state: str, descriptor: int) -> None:
         """For `acquire`."""
         self.descriptor = descriptor
+        _HELD.add(self)
         self._state = state
         # Whether the holder before us did not give it back: what it left of its work lies about.
         self.after_death = os.path.exists(os.path.join(state, _HOLDER))
@@ -95,6 +97,10 @@ class Lock:
         if self.descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(self._state, _HOLDER))
+            self._close()
+
+    def _close(self) -> None:
+        if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
@@ -103,6 +109,19 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+_HELD: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _leave() -> None:
+    """In a fork of this process, a pool's worker say: the lock is not its, and is not to outlive the runner in it."""
+    for lock in list(_HELD):
+        lock._close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave)
 
 
 def path_of(state: str) -> str:

@@ -17,14 +17,14 @@ from typing import Literal, NamedTuple, Protocol
 
 from gitstate.core.plan import Command
 from gitstate.edge import group
-from gitstate.edge.folder import Folder, collect, is_filed, private, room, tail, usage
+from gitstate.edge.folder import File, Folder, collect, is_filed, lay_out, private, room, tail, usage
 from gitstate.edge.group import Leader
 from gitstate.edge.watch import WATCH
 
 _FIRST_LOOK, _LAST_LOOK = 0.05, 0.25  # seconds between looks at sizes and at `cancel`; an exit needs no look
 _SETTLE = 0.02  # seconds between looks at a job that was told to end
 
-EndedBy = Literal["exit", "wall", "silence", "too_large", "cancelled", "not_started", "too_long"]
+EndedBy = Literal["exit", "wall", "silence", "too_large", "cancelled", "not_started", "too_long", "lost"]
 
 
 class Job(NamedTuple):
@@ -34,20 +34,23 @@ class Job(NamedTuple):
     stdin: bytes = b""  # also to be read from $GITSTATE_PROMPT
     env: Mapping[str, str] = {}  # beside this process's own environment
     hidden: Sequence[str] = ()  # what it must not see of that
-    cwd: str | None = None  # None: the job's scratch folder
+    cwd: str | None = None  # None: the job's scratch folder; a relative one lies in the job's private folder
     outputs: int = 1  # how many outputs the stage has; 0: none is looked for
     timeout: float | None = None  # seconds
     silence: float | None = None  # seconds without anything new on stdout, on stderr or in an output
     max_bytes: int = 256 * 1024 * 1024  # of stdout, of stderr, and of each output
     grace: float = 5.0  # seconds from TERM to KILL
     scratch_parent: str | None = None  # where the private folder is made; None: the system's place
+    # What it brings along, laid out in the folder `root` of its private folder, which is its $GITSTATE_ROOT then;
+    # None: it runs beside a clone.
+    files: Sequence[File] | None = None
 
 
 class Result(NamedTuple):
     """How a job ended. `outputs` is empty unless it ended by itself with exit code 0."""
 
-    # wall: its time was up; silence: it said nothing for too long; not_started, too_long (the command line): `stderr`
-    # says why
+    # wall: its time was up; silence: it said nothing for too long; not_started, too_long (the command line), lost (the
+    # machine that ran it gave no answer): `stderr` says why
     ended_by: EndedBy
     code: int | None  # exit code; None if a signal ended it, or nobody can tell
     signal: int | None
@@ -77,13 +80,15 @@ def execute(job: Job, cancel: Flag | None = None, hurry: Flag | None = None) -> 
     process is killed instead, a watchdog ends the group. A job that is ended early does not leave behind what
     left its group either, where /proc shows that; one that ends by itself may leave a server in a session of its own.
     A command that cannot be started is a result (`not_started`, `too_long`), never an exception. Raises OSError
-    only where this machine has no room for the private folder.
+    only where this machine has no room for the private folder and the files.
     """
     began = time.monotonic()
     if cancel and cancel.is_set():
         return Result("cancelled", None, None, (), (), "", "", 0.0)
     try:
         with private(job.stdin, job.scratch_parent) as folder:
+            if job.files is not None:
+                lay_out(folder, job.files)
             WATCH.begin(folder.mark)
             try:
                 return _run(job, folder, began, _Stop(cancel, hurry))
@@ -144,7 +149,7 @@ def _run(job: Job, folder: Folder, began: float, stop: _Stop) -> Result:
 def _start(job: Job, folder: Folder) -> subprocess.Popen[bytes]:
     shell = "/bin/sh" if os.name == "posix" else "sh"
     argv = [shell, "-c", job.command] if isinstance(job.command, str) else list(job.command)
-    cwd = job.cwd if job.cwd is not None else folder.of("scratch")
+    cwd = folder.of(job.cwd if job.cwd is not None else "scratch")
     try:
         with open(folder.of("prompt") if job.stdin else os.devnull, "rb") as stdin:
             return subprocess.Popen(
@@ -178,6 +183,11 @@ def _environment(job: Job, folder: Folder) -> dict[str, str]:
     env["GITSTATE_PROMPT"] = folder.of("prompt")
     env["GITSTATE_SCRATCH"] = folder.of("scratch")
     env["GITSTATE_USAGE"] = folder.of("usage")
+    if job.files is not None:
+        env["GITSTATE_ROOT"] = folder.of("root")
+        env["GIT_CEILING_DIRECTORIES"] = (
+            folder.path
+        )  # a repository that this machine's temporary files lie in
     if job.outputs:
         env["GITSTATE_OUTPUT"] = folder.of("out-1")
     if job.outputs > 1:
