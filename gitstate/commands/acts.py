@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.attempting import intent_of, judge, previous
+from gitstate.commands.clone import utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import act_line, manifest_blob, new_attempt, stamp
+from gitstate.commands.naming import Ending, failure, secrets
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
 from gitstate.core import effect
 from gitstate.core.derive import Status
 from gitstate.core.effect import Answer, Step
 from gitstate.core.plan import Effect
+from gitstate.core.redact import redact
 from gitstate.core.snapshot import Act, WorkKey
 from gitstate.core.verdict import of_rendering
 from gitstate.edge.attempts import Intent, Spooled
@@ -25,6 +28,8 @@ from gitstate.edge.render import RenderError
 
 if TYPE_CHECKING:
     from gitstate.commands.syncing import Syncing
+
+_WORDS = 4096  # bytes of what evidence printed that are looked at for what is said of it
 
 Announced = tuple[Intent, Job]
 Question = tuple[Intent, Job, tuple[Act, ...]]  # the acts that it is about; none: it is asked before one
@@ -217,9 +222,11 @@ class Acts:
 def answer_in(result: Result) -> tuple[Answer, bytes, str]:
     """What an evidence command answered: the answer, what it printed, and that in one line."""
     printed = result.outputs[0] if result.outputs else b""
-    answer = effect.answer_of(result.ended_by, result.code, printed)
-    words = printed.decode("utf-8", "replace") if printed else result.stderr or result.stdout
-    return answer, printed, show.first_words(words) or _how(result.ended_by, result.code, result.signal)
+    complaint = failure(Ending(result.ended_by, result.code, result.signal, "", result.stderr), (), utc_now())
+    answer = effect.answer_of(result.ended_by, result.code, printed, complaint)
+    words = printed.strip()[:_WORDS].decode("utf-8", "replace") if printed else result.stderr or result.stdout
+    said = show.first_words(redact(words, secrets()))
+    return answer, printed, said or _how(result.ended_by, result.code, result.signal)
 
 
 def of_act(act: Act, answer: Answer, printed: bytes, said: str) -> tuple[Answer, str]:
@@ -249,7 +256,10 @@ def adopt(session: Session, intent: Intent, word: bytes, seconds: float, facts: 
     said = {"stdout": "", "stderr": "", "adopted": facts}
     spooled = Spooled((word,), round(seconds, 3), {**ended, **said}, stamp())
     session.attempts.spool(intent.attempt, spooled)
-    return settle(session, [judge(session, intent, spooled)])[0]
+    judged = judge(session, intent, spooled)
+    if judged.failed is not None:  # (asked again, it would say the same)
+        judged = judged._replace(failed=effect.unfit(judged.failed))
+    return settle(session, [judged])[0]
 
 
 def _how(ended_by: str, code: Optional[int], signal: Optional[int]) -> str:

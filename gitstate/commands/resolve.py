@@ -108,7 +108,7 @@ def _adopt(
             "Move that away; the next run records the answer.",
         )
     if settled.failed is not None:
-        raise NeedsHuman(f"The answer cannot become the output: {settled.failed.evidence}")
+        raise NeedsHuman(settled.failed.evidence, "Mend the template, and say it again.")
 
 
 def _line(key: WorkKey, acts: Sequence[Act], answer: Answer, by: str) -> LogLine:

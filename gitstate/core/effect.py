@@ -39,7 +39,8 @@ _TURNED_AWAY = {
     ("quota", "billing"),
     ("phase_error", "auth"),
 }
-_NEVER_BEGAN = {"stopped.not_started", "stopped.too_long", "render"}  # rules: there was no command
+_NEVER_BEGAN = {"stopped.not_started", "stopped.too_long"}  # rules: there was no command
+_SAYING_NOTHING = {"exit.bare", "unplaced"}  # rules: no words, or none that is known
 _UNHURRIED = timedelta(hours=1)  # how long an act without a timeout may still be under way elsewhere
 
 
@@ -145,11 +146,24 @@ def unclear(said: str) -> Failed:
     return Failed("unknown", "", f"Evidence cannot tell whether it has happened: {said}", ASKING[1])
 
 
-def answer_of(ended_by: str, code: Optional[int], printed: bytes) -> Answer:
-    """What an evidence command's end says. Exit 0 with nothing printed says that it exists but not where: unclear."""
+def unfit(failed: Failed) -> Failed:
+    """The failure of an act that has happened, by a word that its template cannot take."""
+    said = f"It has happened, but what was said of it cannot become the output: {failed.evidence}"
+    return Failed("unknown", "", said, ASKING[1])
+
+
+def answer_of(
+    ended_by: str, code: Optional[int], printed: bytes, complaint: Optional[Failed] = None
+) -> Answer:
+    """What an evidence command's end says. Exit 0 with nothing printed says that it exists but not where: unclear.
+
+    `complaint`: what its errors say by themselves. Many programs end in 1 whatever went wrong: a traceback, or a
+    service out of reach, is no absence.
+    """
     if ended_by == "exit" and code == 0 and printed.strip():
         return "exists"
-    return "absent" if ended_by == "exit" and code == 1 else "unclear"
+    has_looked = complaint is None or complaint.rule in _SAYING_NOTHING or complaint.kind == "not_found"
+    return "absent" if ended_by == "exit" and code == 1 and has_looked else "unclear"
 
 
 def was_there(answer: Answer, printed: bytes) -> str:

@@ -148,7 +148,7 @@ def test_what_may_be_done_next(
         (Failed("timeout", "wall", ""), False, False),
         (Failed("phase_error", "not_found", "", "stopped.not_started"), True, True),
         (Failed("phase_error", "not_found", "", "http.404"), False, False),
-        (Failed("planning_error", "", "", "render"), True, True),
+        (Failed("planning_error", "", "", "render"), False, False),  # of its template, after the act
         (Failed("validation", "empty", ""), False, False),
     ],
 )
@@ -179,6 +179,21 @@ def test_what_only_a_person_can_settle_says_so() -> None:
 )
 def test_what_evidence_says(ended_by: str, code: int | None, printed: bytes, answer: str) -> None:
     assert answer_of(ended_by, code, printed) == answer
+
+
+@pytest.mark.parametrize(
+    ("complaint", "answer"),
+    [
+        (Failed("unknown", "", "", "exit.bare"), "absent"),
+        (Failed("unknown", "", "no page", "unplaced"), "absent"),
+        (Failed("phase_error", "not_found", "404", "status.404"), "absent"),
+        (Failed("phase_error", "crash", "Traceback", "words.traceback"), "unclear"),
+        (Failed("phase_error", "auth", "401", "words.auth"), "unclear"),
+        (Failed("unknown", "", "no host", "words.connection"), "unclear"),
+    ],
+)
+def test_evidence_that_ends_in_1_over_some_trouble_has_not_looked(complaint: Failed, answer: str) -> None:
+    assert answer_of("exit", 1, b"", complaint) == answer
 
 
 def test_what_evidence_found_before_tells_nothing_of_the_act() -> None:

@@ -100,6 +100,56 @@ def test_p11_an_answer_that_a_check_turns_away_is_of_an_act_that_may_have_happen
     assert made.a.show("published/one.txt") == "found one\n"
 
 
+@pytest.mark.parametrize("without", [(), NO_EVIDENCE])
+def test_p11_an_answer_that_its_template_cannot_take_is_of_an_act_that_may_have_happened(
+    tmp_path: Path, without: tuple[str, ...]
+) -> None:
+    made, outside = world(tmp_path, without=without, template="templates/page.md")
+    made.a.commit({"templates/page.md": "{{ response.nosuch.thing }}\n"})
+    made.a.gitstate("run")
+    made.a.gitstate("run", "--retry-failed")
+    assert outside.made() == {"one": 1}
+    assert made.a.why("one")[1]["open"]
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        'Traceback (most recent call last):\n  File "find.py", line 1\nModuleNotFoundError: No module named x',
+        "curl: (6) Could not resolve host: example.org",
+        "gh: Bad credentials (HTTP 401)",
+        "Error: 429 Too Many Requests",
+    ],
+)
+def test_p11_evidence_that_broke_with_exit_code_1_is_no_word_of_absence(
+    tmp_path: Path, complaint: str
+) -> None:
+    made, outside = world(tmp_path)
+    made.a.commit({"evidence.sh": f"cat >&2 <<'END'\n{complaint}\nEND\nexit 1\n"})
+    outside.next("lose")
+    assert "cannot tell" in made.a.run(code=3).err
+    assert len(outside.acts()) == 1
+
+
+@pytest.mark.parametrize("complaint", ["gh: Not Found (HTTP 404)", "no such page yet"])
+def test_p11_evidence_may_say_why_it_concludes_that_it_is_absent(tmp_path: Path, complaint: str) -> None:
+    made, outside = world(tmp_path)
+    made.a.commit({"evidence.sh": f"echo '{complaint}' >&2\nexit 1\n"})
+    outside.next("fail")
+    made.a.run()
+    assert (len(outside.acts()), outside.made()) == (2, {"one": 1})
+
+
+def test_p11_what_evidence_says_is_shown_and_shared_without_secrets(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.commit({"evidence.sh": 'echo "not found, with token=$MY_TOKEN and $MY_TOKEN" >&2; exit 1'})
+    outside.next("fail")
+    done = made.a.run(MY_TOKEN="a-secret-value-1")
+    (line,) = [line for line in made.a.log() if line["kind"] == "evidence"]
+    assert line["said"] == "not found, with token=[redacted] and [redacted]"
+    assert "a-secret-value-1" not in done.err
+
+
 def test_p11_where_evidence_cannot_tell_the_work_waits_for_a_person_and_the_others_go_on(
     tmp_path: Path,
 ) -> None:
