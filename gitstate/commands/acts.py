@@ -22,7 +22,7 @@ from gitstate.core.snapshot import Act, WorkKey
 from gitstate.core.verdict import of_rendering
 from gitstate.edge.attempts import Intent, Spooled
 from gitstate.edge.clock import Clock
-from gitstate.edge.jobs import KEY
+from gitstate.edge.jobs import KEY, idempotency_key
 from gitstate.edge.process import Flag, Job, Result, execute
 from gitstate.edge.render import RenderError
 
@@ -111,19 +111,25 @@ class Acts:
         told = self.syncing.tell()
         if not told:
             self.untold += len(group)
-        free = [told and self._is_free(intent) for intent, _ in group]
+        free = [told and self._is_free(intent, job) for intent, job in group]
         session.withdraw([intent for (intent, _), may in zip(group, free) if not may])
         return free
 
-    def _is_free(self, intent: Intent) -> bool:
+    def _is_free(self, intent: Intent, job: Job) -> bool:
         """Whether an act may still begin, after all that came while the remote was told of it."""
         session = self.session
         status = session.statuses.get((intent.slug, intent.stage))
         found = session.effect(intent.stage)
-        if found is None or status is None or status.hash != intent.work or status.state == "done":
+        if found is None or status is None or status.hash != intent.work:
             return False
         if not session.holds(intent.slug):
             return False
+        standing = tuple(session.tree.get(path) for path in intent.outputs)
+        if status.state == "done" and standing != intent.committed:
+            return False
+        completed = session.view.snapshot.receipts.completed(intent.slug, intent.stage, intent.work)
+        if job.env[KEY] != idempotency_key(intent.slug, intent.stage, intent.work, completed):
+            return False  # it was done meanwhile, also where it is to be done again
         others = [act for act in self._of(status) if act.attempt != intent.attempt]
         return effect.step(found, intent.work, False, others) == "act"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from shlex import quote
 
 from gitstate import show
 from gitstate.commands.acts import adopt, intent_of_act
@@ -79,9 +80,10 @@ def _asked(session: Session, slug: str, stages: Sequence[str]) -> WorkKey:
         )
     left = [s for s in session.statuses.values() if s.slug == slug and asks_human(session.stages[s.stage], s)]
     if left:
+        name = f"{quote(slug)} --stage {left[0].stage}"
         raise UsageError(
             f"{quoted(slug)}: what it did is known; its inputs have changed since.",
-            f"Keep it: gitstate accept {slug} --stage {left[0].stage}. Repeat it: gitstate run --redo {slug}",
+            f'Keep it: gitstate accept {name} --why "…". Repeat it: gitstate run --redo {name}',
         )
     hint = nearest(slug, {key[0] for key in session.acts}) or "gitstate plan names the works that wait."
     raise UsageError(f"Of {quoted(slug)} no outcome is unknown.", hint)

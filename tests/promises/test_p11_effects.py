@@ -342,6 +342,22 @@ def test_p11_what_was_published_is_not_published_again_when_it_changes(tmp_path:
     assert all_done(made)
 
 
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("without", [(), NO_EVIDENCE])
+def test_p11_what_is_done_is_done_again_when_that_is_asked_for(
+    tmp_path: Path, without: tuple[str, ...], remote: bool
+) -> None:
+    made, outside = world(tmp_path, without=without, remote=remote)
+    made.a.run()
+    made.a.run("--redo", "one", "--stage", "publish")
+    assert outside.made() == {"one": 2}
+    assert kinds(made) == ["intent", "intent"]
+    (_, _, first, _), (_, _, second, _) = outside.acts()
+    assert first != second
+    made.a.run()
+    assert outside.made() == {"one": 2}
+
+
 def test_p11_a_changed_article_may_keep_its_effect(tmp_path: Path) -> None:
     made, outside = world(tmp_path)
     made.a.run()
