@@ -14,7 +14,7 @@ from typing import Any, Literal, Optional
 from blake3 import blake3
 
 from gitstate.core.plan import Effect
-from gitstate.core.receipt import LogLine
+from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.snapshot import Act, Receipts, WorkKey
 from gitstate.core.verdict import ASKING, Failed
 
@@ -93,6 +93,16 @@ def act_of(line: LogLine, over: bool = False) -> Act:
         before if isinstance(before := extra.get("before"), str) else None,
         over,
     )
+
+
+def tells_of_act(receipt: Receipt) -> bool:
+    """Whether a receipt is of an act, rather than of a person's keeping what an earlier one made."""
+    return receipt.kind == "done" or "adopted" in receipt.extra
+
+
+def dated(at: str, earlier: Iterable[Receipt]) -> str:
+    """When an act counts as done: never before the acts that it followed, whatever the clocks say."""
+    return max((at, *(receipt.at for receipt in earlier)))
 
 
 def _mapping(value: object) -> Mapping[Any, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -367,6 +368,28 @@ def test_p11_a_changed_article_may_keep_its_effect(tmp_path: Path) -> None:
     made.a.run()
     assert all_done(made)
     assert outside.made() == {"one": 1}
+
+
+@pytest.mark.parametrize("on_stale", ["update", "ask"])
+def test_p11_an_article_that_was_changed_back_is_not_what_the_world_shows(
+    tmp_path: Path, on_stale: str
+) -> None:
+    made, _ = world(tmp_path, on_stale=on_stale)
+    made.a.commit({"act.sh": "cat out/one.md >> $PROVIDER_HOME/world; echo https://example.org/one"})
+    made.a.run()
+    first = made.a.read("out/one.md")
+    made.a.commit({"out/one.md": "changed\n"})
+    time.sleep(1.1)  # (receipts are dated to the second)
+    made.a.run("--redo", "one", "--stage", "publish")
+    made.a.commit({"out/one.md": first})
+    if on_stale == "ask":
+        assert made.a.states()["one/publish"] == "paused stale inputs"
+        made.a.run("--redo", "one", "--stage", "publish")
+    else:
+        assert made.a.states()["one/publish"] == "pending stale inputs"
+        made.a.run()
+    assert (made.home / "world").read_text() == f"{first}changed\n{first}"
+    assert made.a.states()["one/publish"] == "done exact"
 
 
 def test_p11_an_effect_may_update_what_it_made(tmp_path: Path) -> None:
