@@ -73,6 +73,12 @@ def _asked(session: Session, slug: str, stages: Sequence[str]) -> WorkKey:
         raise UsageError(
             f"Of {quoted(slug)} more than one outcome is unknown: {names}.", "Name one with --stage."
         )
+    if found and any(name == slug for name, _ in session.statuses):
+        stage = found[0][1]
+        raise UsageError(
+            f"What {quoted(slug)} did is of the stage {quoted(stage)}, which is not configured any more.",
+            f"Name the stage {stage} again to settle it. Under another name it counts as another effect.",
+        )
     if found:
         raise UsageError(
             f"{quoted(slug)} is not in the plan any more, so nothing waits for this answer.",

@@ -309,6 +309,17 @@ def test_p11_after_a_person_said_that_it_did_not_happen_evidence_is_not_asked_ab
     assert outside.made() == {"one": 1}
 
 
+def test_p11_an_answer_about_a_stage_of_another_name_by_now_says_so(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE)
+    run_killed(made, outside, "kill-after")
+    renamed = {name: stage for name, stage in stages(NO_EVIDENCE).items() if name == "article"}
+    made.a.configure(renamed, ("one",))
+    assert (
+        "'publish', which is not configured"
+        in made.a.gitstate("resolve", "one", "--did-not-happen", code=2).err
+    )
+
+
 def test_p11_an_answer_to_no_question_is_an_error(tmp_path: Path) -> None:
     made, _ = world(tmp_path)
     made.a.run()
