@@ -14,7 +14,7 @@ from gitstate.commands.naming import Ending, failure, secrets
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
 from gitstate.core import effect
-from gitstate.core.derive import Status
+from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.effect import Answer, Step
 from gitstate.core.plan import Effect
 from gitstate.core.redact import redact
@@ -244,7 +244,14 @@ def of_act(act: Act, answer: Answer, printed: bytes, said: str) -> tuple[Answer,
 
 def intent_of_act(session: Session, status: Status, act: Act) -> Intent:
     """What an act set out to do, so far as can be told from here: with its own identity, and today's paths."""
-    intent, _ = intent_of(session, status, act.attempt)
+    intent, standing = intent_of(session, status, act.attempt)
+    # What nobody vouches for is not replaced by what is said of an act, either.
+    by_hand = status.reason in PROTECTED
+    theirs = [by_hand or path in {*standing.foreign, *standing.blocked} for path in intent.outputs]
+    intent = intent._replace(
+        committed=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.committed)),
+        before=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.before)),
+    )
     if act.scheme and act.components:
         return intent._replace(work=act.work, components=act.components, scheme=act.scheme)
     return intent

@@ -309,6 +309,29 @@ def test_p11_after_a_person_said_that_it_did_not_happen_evidence_is_not_asked_ab
     assert outside.made() == {"one": 1}
 
 
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("by_a_person", [False, True])
+def test_p5_what_is_said_of_an_act_replaces_no_file_of_somebody_else(
+    tmp_path: Path, committed: bool, by_a_person: bool
+) -> None:
+    made, outside = world(tmp_path)
+    run_killed(made, outside, "kill-after")
+    made.a.write("published/one.txt", "by hand\n")
+    if committed:
+        made.a.commit({"published/one.txt": "by hand\n"})
+    if by_a_person:
+        assert "Move that away" in made.a.gitstate("resolve", "one", "--happened", "seen", code=3).err
+    else:
+        made.a.run(code=3)
+    assert made.a.read("published/one.txt") == "by hand\n"
+    made.a.git("rm", "-q", "published/one.txt") if committed else (made.a.path / "published/one.txt").unlink()
+    if committed:
+        made.a.git("commit", "-q", "-m", "Move it away")
+    made.a.run()
+    assert made.a.read("published/one.txt") == ("seen\n" if by_a_person else "found one\n")
+    assert outside.made() == {"one": 1}
+
+
 def test_p11_an_answer_about_a_stage_of_another_name_by_now_says_so(tmp_path: Path) -> None:
     made, outside = world(tmp_path, without=NO_EVIDENCE)
     run_killed(made, outside, "kill-after")
