@@ -43,7 +43,7 @@ _MARKS = {  # heading -> (sign, colour, what `run` does about it)
     "changed": (
         "~",
         "35",
-        "changed after it happened: gitstate accept SLUG keeps it so, gitstate run --redo SLUG repeats it",
+        "changed after it happened: gitstate accept SLUG --why … keeps it so, gitstate run --redo SLUG repeats it",
     ),
     "edited": ("!", "35", "changed by hand, and stale; left alone"),
     "unverified": ("?", "35", "a file without any receipt; left alone"),
@@ -496,7 +496,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         lines.append(
             "Some effects wait for your word (gitstate plan names them). What happened, where nobody can tell: "
             "gitstate resolve SLUG --happened EVIDENCE, or --did-not-happen. What changed after it happened: "
-            "gitstate accept SLUG keeps it so, gitstate run --redo SLUG repeats it."
+            "gitstate accept SLUG --why … keeps it so, gitstate run --redo SLUG repeats it."
         )
     if fields["untold"]:
         lines.append(

@@ -14,6 +14,7 @@ from gitstate.commands.lines import add_lines, new_attempt, stamp, who
 from gitstate.commands.locked import locked
 from gitstate.core import select
 from gitstate.core.derive import Status, derive, manifest_of
+from gitstate.core.effect import dated
 from gitstate.core.identity import COMPONENTS, work_id
 from gitstate.core.receipt import Receipt, encode
 from gitstate.core.select import Selection
@@ -132,7 +133,7 @@ def _receipt(view: View, status: Status, why: str, by_user: str) -> Optional[Rec
         slug=status.slug,
         stage=status.stage,
         attempt=new_attempt(),
-        at=stamp(),
+        at=dated(stamp(), view.snapshot.receipts.of(status.slug, status.stage)),
         components=manifest.components,
         outputs=tuple((path, blob) for path, blob in zip(status.outputs, blobs) if blob),
         scheme=manifest.scheme,

@@ -46,17 +46,24 @@ class Acting:
         """An act is to begin."""
         self._announced.append(prepared)
 
-    def begin(self, pool: ThreadPoolExecutor) -> None:
-        """Tell of the acts that are to begin, all at once; then begin those that may."""
+    def begin(self, pool: ThreadPoolExecutor) -> bool:
+        """Tell of the acts that are to begin, all at once; then begin those that may. Returns whether there are works
+        to be looked at again because of it."""
         group, self._announced = self._announced, []
-        for (intent, job), may in zip(group, self._acts.announce(group, self._loop.redo) if group else ()):
+        come_again = False
+        for (intent, job), may in zip(group, self._acts.announce(group) if group else ()):
             if may:
                 pool.submit(self._loop.work, intent, job)
                 continue
             self._loop.take_back(intent)
             # Somebody else was first: look again. But where the remote cannot be told, it waits.
             key = (intent.slug, intent.stage)
-            self._loop.close(key, done=False) if self._acts.untold else self._loop.come_again(key)
+            if self._acts.untold:
+                self._loop.close(key, done=False)
+            else:
+                self._loop.come_again(key)
+                come_again = True
+        return come_again
 
     def is_asking(self, key: WorkKey) -> bool:
         """Whether a work is due because evidence is to be asked about it, whatever stands against it."""

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Optional
 
 from gitstate import show
 from gitstate.commands.attempting import intent_of, judge, previous
+from gitstate.commands.clone import utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import act_line, manifest_blob, new_attempt, stamp
+from gitstate.commands.naming import Ending, failure, secrets
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
 from gitstate.core import effect
-from gitstate.core.derive import Status
+from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.effect import Answer, Step
 from gitstate.core.plan import Effect
+from gitstate.core.redact import redact
 from gitstate.core.snapshot import Act, WorkKey
 from gitstate.core.verdict import of_rendering
 from gitstate.edge.attempts import Intent, Spooled
 from gitstate.edge.clock import Clock
-from gitstate.edge.jobs import KEY
+from gitstate.edge.jobs import KEY, idempotency_key
 from gitstate.edge.process import Flag, Job, Result, execute
 from gitstate.edge.render import RenderError
 
 if TYPE_CHECKING:
     from gitstate.commands.syncing import Syncing
+
+_WORDS = 4096  # bytes of what evidence printed that are looked at for what is said of it
 
 Announced = tuple[Intent, Job]
 Question = tuple[Intent, Job, tuple[Act, ...]]  # the acts that it is about; none: it is asked before one
@@ -87,11 +92,10 @@ class Acts:
 
     # --- before an act ---------------------------------------------------------------------------------------------
 
-    def announce(self, group: Sequence[Announced], redo: Container[WorkKey]) -> list[bool]:
+    def announce(self, group: Sequence[Announced]) -> list[bool]:
         """Tell of acts before they begin: durably here, and to the remote. Returns of each whether it may begin.
 
-        The others are withdrawn: the remote could not be told, or it told of somebody else's act first. `redo`: works
-        to do again although they are done.
+        The others are withdrawn: the remote could not be told, or it told of somebody else's act first.
         """
         session = self.session
         lines = []
@@ -107,21 +111,25 @@ class Acts:
         told = self.syncing.tell()
         if not told:
             self.untold += len(group)
-        free = [told and self._is_free(intent, (intent.slug, intent.stage) in redo) for intent, _ in group]
+        free = [told and self._is_free(intent, job) for intent, job in group]
         session.withdraw([intent for (intent, _), may in zip(group, free) if not may])
         return free
 
-    def _is_free(self, intent: Intent, redo: bool) -> bool:
+    def _is_free(self, intent: Intent, job: Job) -> bool:
         """Whether an act may still begin, after all that came while the remote was told of it."""
         session = self.session
         status = session.statuses.get((intent.slug, intent.stage))
         found = session.effect(intent.stage)
         if found is None or status is None or status.hash != intent.work:
             return False
-        if status.state == "done" and not redo:
-            return False  # by somebody else, meanwhile
         if not session.holds(intent.slug):
             return False
+        standing = tuple(session.tree.get(path) for path in intent.outputs)
+        if status.state == "done" and standing != intent.committed:
+            return False
+        completed = session.view.snapshot.receipts.completed(intent.slug, intent.stage, intent.work)
+        if job.env[KEY] != idempotency_key(intent.slug, intent.stage, intent.work, completed):
+            return False  # it was done meanwhile, also where it is to be done again
         others = [act for act in self._of(status) if act.attempt != intent.attempt]
         return effect.step(found, intent.work, False, others) == "act"
 
@@ -220,9 +228,11 @@ class Acts:
 def answer_in(result: Result) -> tuple[Answer, bytes, str]:
     """What an evidence command answered: the answer, what it printed, and that in one line."""
     printed = result.outputs[0] if result.outputs else b""
-    answer = effect.answer_of(result.ended_by, result.code, printed)
-    words = printed.decode("utf-8", "replace") if printed else result.stderr or result.stdout
-    return answer, printed, show.first_words(words) or _how(result.ended_by, result.code, result.signal)
+    complaint = failure(Ending(result.ended_by, result.code, result.signal, "", result.stderr), (), utc_now())
+    answer = effect.answer_of(result.ended_by, result.code, printed, complaint)
+    words = printed.strip()[:_WORDS].decode("utf-8", "replace") if printed else result.stderr or result.stdout
+    said = show.first_words(redact(words, secrets()))
+    return answer, printed, said or _how(result.ended_by, result.code, result.signal)
 
 
 def of_act(act: Act, answer: Answer, printed: bytes, said: str) -> tuple[Answer, str]:
@@ -234,7 +244,14 @@ def of_act(act: Act, answer: Answer, printed: bytes, said: str) -> tuple[Answer,
 
 def intent_of_act(session: Session, status: Status, act: Act) -> Intent:
     """What an act set out to do, so far as can be told from here: with its own identity, and today's paths."""
-    intent, _ = intent_of(session, status, act.attempt)
+    intent, standing = intent_of(session, status, act.attempt)
+    # What nobody vouches for is not replaced by what is said of an act, either.
+    by_hand = status.reason in PROTECTED
+    theirs = [by_hand or path in {*standing.foreign, *standing.blocked} for path in intent.outputs]
+    intent = intent._replace(
+        committed=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.committed)),
+        before=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.before)),
+    )
     if act.scheme and act.components:
         return intent._replace(work=act.work, components=act.components, scheme=act.scheme)
     return intent
@@ -252,7 +269,10 @@ def adopt(session: Session, intent: Intent, word: bytes, seconds: float, facts: 
     said = {"stdout": "", "stderr": "", "adopted": facts}
     spooled = Spooled((word,), round(seconds, 3), {**ended, **said}, stamp())
     session.attempts.spool(intent.attempt, spooled)
-    return settle(session, [judge(session, intent, spooled)])[0]
+    judged = judge(session, intent, spooled)
+    if judged.failed is not None:  # (asked again, it would say the same)
+        judged = judged._replace(failed=effect.unfit(judged.failed))
+    return settle(session, [judged])[0]
 
 
 def _how(ended_by: str, code: Optional[int], signal: Optional[int]) -> str:

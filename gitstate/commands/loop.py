@@ -106,7 +106,8 @@ class Loop:
                 self._ready += self.reactions.come()
                 while (key := self._next()) is not None:
                     self._begin(pool, key)
-                self.acting.begin(pool)
+                if self.acting.begin(pool):
+                    continue
                 if not self._flying and (self._is_over() or not (self.reactions.resting or self._waits())):
                     break
                 self._settle(self._take())

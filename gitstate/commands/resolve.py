@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
+from shlex import quote
 
 from gitstate import show
 from gitstate.commands.acts import adopt, intent_of_act
@@ -72,6 +73,12 @@ def _asked(session: Session, slug: str, stages: Sequence[str]) -> WorkKey:
         raise UsageError(
             f"Of {quoted(slug)} more than one outcome is unknown: {names}.", "Name one with --stage."
         )
+    if found and any(name == slug for name, _ in session.statuses):
+        stage = found[0][1]
+        raise UsageError(
+            f"What {quoted(slug)} did is of the stage {quoted(stage)}, which is not configured any more.",
+            f"Name the stage {stage} again to settle it. Under another name it counts as another effect.",
+        )
     if found:
         raise UsageError(
             f"{quoted(slug)} is not in the plan any more, so nothing waits for this answer.",
@@ -80,9 +87,10 @@ def _asked(session: Session, slug: str, stages: Sequence[str]) -> WorkKey:
     mine = [status for status in session.statuses.values() if status.slug == slug]
     left = [status for status in mine if asks_human(session.stages[status.stage], status, unknown=False)]
     if left:
+        name = f"{quote(slug)} --stage {left[0].stage}"
         raise UsageError(
             f"{quoted(slug)}: what it did is known; its inputs have changed since.",
-            f"Keep it: gitstate accept {slug} --stage {left[0].stage}. Repeat it: gitstate run --redo {slug}",
+            f'Keep it: gitstate accept {name} --why "…". Repeat it: gitstate run --redo {name}',
         )
     hint = nearest(slug, {key[0] for key in session.acts}) or "gitstate plan names the works that wait."
     raise UsageError(f"Of {quoted(slug)} no outcome is unknown.", hint)
@@ -109,7 +117,7 @@ def _adopt(
             "Move that away; the next run records the answer.",
         )
     if settled.failed is not None:
-        raise NeedsHuman(f"The answer cannot become the output: {settled.failed.evidence}")
+        raise NeedsHuman(settled.failed.evidence, "Mend the template, and say it again.")
 
 
 def _line(key: WorkKey, acts: Sequence[Act], answer: Answer, by: str) -> LogLine:

@@ -50,7 +50,8 @@ def _candidates(session: Session, due: Sequence[Status]) -> list[tuple[Status, R
     """Due works with a receipt for today's hash: where the file is gone, or holds what another identity made."""
     found = []
     for status in due:
-        if status.reason in ("missing", "stale"):
+        # (an effect that is stale has done something else since)
+        if status.reason == "missing" or (status.reason == "stale" and session.effect(status.stage) is None):
             receipts = [
                 line
                 for line in session.view.snapshot.receipts.of(status.slug, status.stage)

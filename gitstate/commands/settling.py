@@ -16,6 +16,7 @@ from gitstate.commands.lines import (
     verdict_line,
 )
 from gitstate.commands.session import Session
+from gitstate.core import effect
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.verdict import Failed
@@ -48,6 +49,7 @@ def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
     recorder raises where nothing could be recorded; the responses are then safe in the spool.
     """
     session.moved()
+    group = [_dated(session, judged) for judged in group]
     ready: list[Judged] = []
     settled: dict[str, Settled] = {}
     kept: list[Judged] = []
@@ -88,6 +90,16 @@ def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
             session.attempts.put_aside(attempt, session.rejected)
     session.attempts.remove(attempt for attempt, work in settled.items() if work.how != "in_the_way")
     return [settled[judged.intent.attempt] for judged in group]
+
+
+def _dated(session: Session, judged: Judged) -> Judged:
+    """An act's answer, not dated before what it followed."""
+    intent = judged.intent
+    if session.effect(intent.stage) is None:
+        return judged
+    every = session.view.snapshot.receipts.of(intent.slug, intent.stage)
+    earlier = [line for line in every if line.attempt != intent.attempt]
+    return judged._replace(at=effect.dated(judged.at, earlier))
 
 
 def _is_worth_keeping(session: Session, work: Settled) -> bool:

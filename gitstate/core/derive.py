@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Literal, NamedTuple, Optional
 
-from gitstate.core.effect import step
+from gitstate.core.effect import step, tells_of_act
 from gitstate.core.identity import Identity, Manifest
 from gitstate.core.plan import Effect, Item, Plan, Stage, account_of
 from gitstate.core.receipt import Receipt
@@ -135,6 +135,8 @@ class _Work:
         if first is not None:
             mine = self.snapshot.receipts.on(first, (slug, stage))
             current = [receipt for receipt in mine if self._is_today(receipt)]
+            if current and (later := self._later(current)):
+                return self._due("stale", self._moved(later))
             if current:
                 return self._current(current, now)
         if any(map(self._others_match, mine)):
@@ -142,7 +144,7 @@ class _Work:
         # Asked late: finding a work's receipts on other content takes an index over all of them.
         every = self.snapshot.receipts.of(slug, stage)
         if first is None:
-            if any(map(self._is_today, every)):
+            if self._is_receipted():
                 return "pending", "missing", (), None
             if self.stage.effect and every:  # it has happened, whatever became of the file that said so
                 return self._due("stale", self._moved(every))
@@ -199,7 +201,17 @@ class _Work:
         return ("paused", reason, components, None) if what == "leave" else None
 
     def _is_receipted(self) -> bool:
-        return any(map(self._is_today, self.snapshot.receipts.of(self.item.slug, self.stage.name)))
+        today = list(filter(self._is_today, self.snapshot.receipts.of(self.item.slug, self.stage.name)))
+        return bool(today) and not self._later(today)
+
+    def _later(self, current: Sequence[Receipt]) -> list[Receipt]:
+        """Acts of another identity after the last receipt for today's. A file can be put back, the world cannot: what
+        an effect made is as the last act left it."""
+        if self.stage.effect is None:
+            return []
+        last = max(receipt.at for receipt in current)
+        every = self.snapshot.receipts.of(self.item.slug, self.stage.name)
+        return [line for line in every if line.at > last and tells_of_act(line) and not self._is_today(line)]
 
     def _is_today(self, receipt: Receipt) -> bool:
         """Whether a receipt is for today's hash, under the scheme that it was made with (P12)."""

@@ -14,7 +14,7 @@ from typing import Any, Literal, Optional
 from blake3 import blake3
 
 from gitstate.core.plan import Effect
-from gitstate.core.receipt import LogLine
+from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.snapshot import Act, Receipts, WorkKey
 from gitstate.core.verdict import ASKING, Failed
 
@@ -39,7 +39,8 @@ _TURNED_AWAY = {
     ("quota", "billing"),
     ("phase_error", "auth"),
 }
-_NEVER_BEGAN = {"stopped.not_started", "stopped.too_long", "render"}  # rules: there was no command
+_NEVER_BEGAN = {"stopped.not_started", "stopped.too_long"}  # rules: there was no command
+_SAYING_NOTHING = {"exit.bare", "unplaced"}  # rules: no words, or none that is known
 _UNHURRIED = timedelta(hours=1)  # how long an act without a timeout may still be under way elsewhere
 
 
@@ -94,6 +95,16 @@ def act_of(line: LogLine, over: bool = False) -> Act:
     )
 
 
+def tells_of_act(receipt: Receipt) -> bool:
+    """Whether a receipt is of an act, rather than of a person's keeping what an earlier one made."""
+    return receipt.kind == "done" or "adopted" in receipt.extra
+
+
+def dated(at: str, earlier: Iterable[Receipt]) -> str:
+    """When an act counts as done: never before the acts that it followed, whatever the clocks say."""
+    return max((at, *(receipt.at for receipt in earlier)))
+
+
 def _mapping(value: object) -> Mapping[Any, Any]:
     return value if isinstance(value, Mapping) else {}
 
@@ -145,11 +156,24 @@ def unclear(said: str) -> Failed:
     return Failed("unknown", "", f"Evidence cannot tell whether it has happened: {said}", ASKING[1])
 
 
-def answer_of(ended_by: str, code: Optional[int], printed: bytes) -> Answer:
-    """What an evidence command's end says. Exit 0 with nothing printed says that it exists but not where: unclear."""
+def unfit(failed: Failed) -> Failed:
+    """The failure of an act that has happened, by a word that its template cannot take."""
+    said = f"It has happened, but what was said of it cannot become the output: {failed.evidence}"
+    return Failed("unknown", "", said, ASKING[1])
+
+
+def answer_of(
+    ended_by: str, code: Optional[int], printed: bytes, complaint: Optional[Failed] = None
+) -> Answer:
+    """What an evidence command's end says. Exit 0 with nothing printed says that it exists but not where: unclear.
+
+    `complaint`: what its errors say by themselves. Many programs end in 1 whatever went wrong: a traceback, or a
+    service out of reach, is no absence.
+    """
     if ended_by == "exit" and code == 0 and printed.strip():
         return "exists"
-    return "absent" if ended_by == "exit" and code == 1 else "unclear"
+    has_looked = complaint is None or complaint.rule in _SAYING_NOTHING or complaint.kind == "not_found"
+    return "absent" if ended_by == "exit" and code == 1 and has_looked else "unclear"
 
 
 def was_there(answer: Answer, printed: bytes) -> str:

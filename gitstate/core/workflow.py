@@ -320,10 +320,10 @@ def _effect(reader: Reader, stage: Mapping[str, object], at: At, on_stale: OnSta
                     (*at, key), f"'{key}' says something about an effect.", "Such a stage has `effect: true`."
                 )
         return None
-    if evidence is not None and isinstance(outputs := stage.get("output"), list) and len(outputs) > 1:
+    if isinstance(outputs := stage.get("output"), list) and len(outputs) > 1:
         reader.wrong(
-            (*at, "evidence"),
-            "What evidence prints becomes the output, and this stage has several.",
+            (*at, "output"),
+            "What evidence, or a person, says of an effect becomes its output, and this stage has several.",
             "Let another stage, which needs this one, make the others.",
         )
     return Effect(evidence, bool(idempotent), own or on_stale, SETTLE if settle is None else settle)

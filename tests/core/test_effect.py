@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from gitstate.core.effect import (
     answer_of,
     closed_by,
+    dated,
     has_not_happened,
     intent_extra,
     may_be_under_way,
     open_acts,
     step,
     tells_of,
+    tells_of_act,
     unclear,
     unknown_outcome,
     was_there,
@@ -148,7 +150,7 @@ def test_what_may_be_done_next(
         (Failed("timeout", "wall", ""), False, False),
         (Failed("phase_error", "not_found", "", "stopped.not_started"), True, True),
         (Failed("phase_error", "not_found", "", "http.404"), False, False),
-        (Failed("planning_error", "", "", "render"), True, True),
+        (Failed("planning_error", "", "", "render"), False, False),  # of its template, after the act
         (Failed("validation", "empty", ""), False, False),
     ],
 )
@@ -179,6 +181,33 @@ def test_what_only_a_person_can_settle_says_so() -> None:
 )
 def test_what_evidence_says(ended_by: str, code: int | None, printed: bytes, answer: str) -> None:
     assert answer_of(ended_by, code, printed) == answer
+
+
+@pytest.mark.parametrize(
+    ("complaint", "answer"),
+    [
+        (Failed("unknown", "", "", "exit.bare"), "absent"),
+        (Failed("unknown", "", "no page", "unplaced"), "absent"),
+        (Failed("phase_error", "not_found", "404", "status.404"), "absent"),
+        (Failed("phase_error", "crash", "Traceback", "words.traceback"), "unclear"),
+        (Failed("phase_error", "auth", "401", "words.auth"), "unclear"),
+        (Failed("unknown", "", "no host", "words.connection"), "unclear"),
+    ],
+)
+def test_evidence_that_ends_in_1_over_some_trouble_has_not_looked(complaint: Failed, answer: str) -> None:
+    assert answer_of("exit", 1, b"", complaint) == answer
+
+
+def test_an_act_is_not_dated_before_what_it_followed() -> None:
+    assert dated("2026-08-07T12:00:00Z", []) == "2026-08-07T12:00:00Z"
+    assert dated("2026-08-07T12:00:00Z", [receipt("1")]) == "2026-08-07T12:01:00Z"
+    assert dated("2026-08-07T12:02:00Z", [receipt("1")]) == "2026-08-07T12:02:00Z"
+
+
+def test_what_a_person_accepts_is_no_act_unless_they_say_that_it_happened() -> None:
+    assert tells_of_act(receipt("1"))
+    assert not tells_of_act(receipt("1", "accepted"))
+    assert tells_of_act(receipt("1", "accepted")._replace(extra={"adopted": "human"}))
 
 
 def test_what_evidence_found_before_tells_nothing_of_the_act() -> None:

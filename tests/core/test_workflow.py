@@ -242,7 +242,7 @@ def test_needs_that_are_not_there_are_named_with_the_nearest() -> None:
         (config({"on_stale": "ask"}), "effect: true"),
         (config({"settle": 3}), "effect: true"),
         (config({"effect": True, "settle": -1}), "between 0 and"),
-        (config({"effect": True, "evidence": "x", "output": ["a/{slug}", "b/{slug}"]}), "has several"),
+        (config({"effect": True, "output": ["a/{slug}", "b/{slug}"]}), "has several"),
         (config({"workspace": "tmp"}), "'root' or 'worktree' or 'scratch'"),
         (config({"guard": "no"}), "'off' or 'warn' or 'strict'"),
         (config({"coordinate": "leases"}), "'coordinate' is not known in stages.s"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,56 @@ def test_p11_an_answer_that_a_check_turns_away_is_of_an_act_that_may_have_happen
     made.a.run()
     assert outside.made() == {"one": 1}
     assert made.a.show("published/one.txt") == "found one\n"
+
+
+@pytest.mark.parametrize("without", [(), NO_EVIDENCE])
+def test_p11_an_answer_that_its_template_cannot_take_is_of_an_act_that_may_have_happened(
+    tmp_path: Path, without: tuple[str, ...]
+) -> None:
+    made, outside = world(tmp_path, without=without, template="templates/page.md")
+    made.a.commit({"templates/page.md": "{{ response.nosuch.thing }}\n"})
+    made.a.gitstate("run")
+    made.a.gitstate("run", "--retry-failed")
+    assert outside.made() == {"one": 1}
+    assert made.a.why("one")[1]["open"]
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        'Traceback (most recent call last):\n  File "find.py", line 1\nModuleNotFoundError: No module named x',
+        "curl: (6) Could not resolve host: example.org",
+        "gh: Bad credentials (HTTP 401)",
+        "Error: 429 Too Many Requests",
+    ],
+)
+def test_p11_evidence_that_broke_with_exit_code_1_is_no_word_of_absence(
+    tmp_path: Path, complaint: str
+) -> None:
+    made, outside = world(tmp_path)
+    made.a.commit({"evidence.sh": f"cat >&2 <<'END'\n{complaint}\nEND\nexit 1\n"})
+    outside.next("lose")
+    assert "cannot tell" in made.a.run(code=3).err
+    assert len(outside.acts()) == 1
+
+
+@pytest.mark.parametrize("complaint", ["gh: Not Found (HTTP 404)", "no such page yet"])
+def test_p11_evidence_may_say_why_it_concludes_that_it_is_absent(tmp_path: Path, complaint: str) -> None:
+    made, outside = world(tmp_path)
+    made.a.commit({"evidence.sh": f"echo '{complaint}' >&2\nexit 1\n"})
+    outside.next("fail")
+    made.a.run()
+    assert (len(outside.acts()), outside.made()) == (2, {"one": 1})
+
+
+def test_p11_what_evidence_says_is_shown_and_shared_without_secrets(tmp_path: Path) -> None:
+    made, outside = world(tmp_path)
+    made.a.commit({"evidence.sh": 'echo "not found, with token=$MY_TOKEN and $MY_TOKEN" >&2; exit 1'})
+    outside.next("fail")
+    done = made.a.run(MY_TOKEN="a-secret-value-1")
+    (line,) = [line for line in made.a.log() if line["kind"] == "evidence"]
+    assert line["said"] == "not found, with token=[redacted] and [redacted]"
+    assert "a-secret-value-1" not in done.err
 
 
 def test_p11_where_evidence_cannot_tell_the_work_waits_for_a_person_and_the_others_go_on(
@@ -258,6 +309,40 @@ def test_p11_after_a_person_said_that_it_did_not_happen_evidence_is_not_asked_ab
     assert outside.made() == {"one": 1}
 
 
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("by_a_person", [False, True])
+def test_p5_what_is_said_of_an_act_replaces_no_file_of_somebody_else(
+    tmp_path: Path, committed: bool, by_a_person: bool
+) -> None:
+    made, outside = world(tmp_path)
+    run_killed(made, outside, "kill-after")
+    made.a.write("published/one.txt", "by hand\n")
+    if committed:
+        made.a.commit({"published/one.txt": "by hand\n"})
+    if by_a_person:
+        assert "Move that away" in made.a.gitstate("resolve", "one", "--happened", "seen", code=3).err
+    else:
+        made.a.run(code=3)
+    assert made.a.read("published/one.txt") == "by hand\n"
+    made.a.git("rm", "-q", "published/one.txt") if committed else (made.a.path / "published/one.txt").unlink()
+    if committed:
+        made.a.git("commit", "-q", "-m", "Move it away")
+    made.a.run()
+    assert made.a.read("published/one.txt") == ("seen\n" if by_a_person else "found one\n")
+    assert outside.made() == {"one": 1}
+
+
+def test_p11_an_answer_about_a_stage_of_another_name_by_now_says_so(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE)
+    run_killed(made, outside, "kill-after")
+    renamed = {name: stage for name, stage in stages(NO_EVIDENCE).items() if name == "article"}
+    made.a.configure(renamed, ("one",))
+    assert (
+        "'publish', which is not configured"
+        in made.a.gitstate("resolve", "one", "--did-not-happen", code=2).err
+    )
+
+
 def test_p11_an_answer_to_no_question_is_an_error(tmp_path: Path) -> None:
     made, _ = world(tmp_path)
     made.a.run()
@@ -292,17 +377,6 @@ def test_p11_what_was_published_is_not_published_again_when_it_changes(tmp_path:
     assert all_done(made)
 
 
-def test_p11_what_happened_happens_again_when_that_is_asked_for(tmp_path: Path) -> None:
-    made, outside = world(tmp_path)
-    made.a.run()
-    made.a.run("--redo", "one", "--stage", "publish")
-    first, second = outside.acts()
-    assert first[2] != second[2]
-    assert second[3] == "made for one"
-    assert outside.made() == {"one": 2}
-    assert all_done(made)
-
-
 def test_p11_an_act_that_failed_and_did_not_happen_is_no_question(tmp_path: Path) -> None:
     made, outside = world(tmp_path, policy={"unknown": {"tries": 1, "then": "fail"}})
     outside.next("fail")
@@ -311,6 +385,22 @@ def test_p11_an_act_that_failed_and_did_not_happen_is_no_question(tmp_path: Path
     assert "no outcome is unknown" in made.a.gitstate("resolve", "one", "--did-not-happen", code=2).err
     made.a.run("--retry-failed")
     assert outside.made() == {"one": 1}
+
+
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("without", [(), NO_EVIDENCE])
+def test_p11_what_is_done_is_done_again_when_that_is_asked_for(
+    tmp_path: Path, without: tuple[str, ...], remote: bool
+) -> None:
+    made, outside = world(tmp_path, without=without, remote=remote)
+    made.a.run()
+    made.a.run("--redo", "one", "--stage", "publish")
+    assert outside.made() == {"one": 2}
+    assert kinds(made) == ["intent", "intent"]
+    (_, _, first, _), (_, _, second, _) = outside.acts()
+    assert first != second
+    made.a.run()
+    assert outside.made() == {"one": 2}
 
 
 def test_p11_a_changed_article_may_keep_its_effect(tmp_path: Path) -> None:
@@ -322,6 +412,28 @@ def test_p11_a_changed_article_may_keep_its_effect(tmp_path: Path) -> None:
     made.a.run()
     assert all_done(made)
     assert outside.made() == {"one": 1}
+
+
+@pytest.mark.parametrize("on_stale", ["update", "ask"])
+def test_p11_an_article_that_was_changed_back_is_not_what_the_world_shows(
+    tmp_path: Path, on_stale: str
+) -> None:
+    made, _ = world(tmp_path, on_stale=on_stale)
+    made.a.commit({"act.sh": "cat out/one.md >> $PROVIDER_HOME/world; echo https://example.org/one"})
+    made.a.run()
+    first = made.a.read("out/one.md")
+    made.a.commit({"out/one.md": "changed\n"})
+    time.sleep(1.1)  # (receipts are dated to the second)
+    made.a.run("--redo", "one", "--stage", "publish")
+    made.a.commit({"out/one.md": first})
+    if on_stale == "ask":
+        assert made.a.states()["one/publish"] == "paused stale inputs"
+        made.a.run("--redo", "one", "--stage", "publish")
+    else:
+        assert made.a.states()["one/publish"] == "pending stale inputs"
+        made.a.run()
+    assert (made.home / "world").read_text() == f"{first}changed\n{first}"
+    assert made.a.states()["one/publish"] == "done exact"
 
 
 def test_p11_an_effect_may_update_what_it_made(tmp_path: Path) -> None:
