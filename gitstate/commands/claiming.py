@@ -132,10 +132,19 @@ class Claiming:
         """A work is ready, and not ours."""
         self._aside[key] = None
 
-    @property
-    def waits(self) -> bool:
-        """Whether works are left that others hold, and may give back."""
-        return bool(self._aside) and not self.trouble
+    def waits(self, loop: Loop) -> bool:
+        """Whether to wait for works that others hold, and may give back."""
+        return loop.options.wait and bool(self._aside) and not self.trouble
+
+    def refill(self, loop: Loop) -> bool:
+        """Hand more of what was put aside to the loop, once that may begin. Whether there was any."""
+        options = loop.options
+        if options.limit is not None and len(loop.begun) >= options.limit:
+            return False
+        found = self.more(loop, idle=not (loop.flying or loop.reactions.resting or options.wait))
+        for key in reversed(found):
+            loop.come_again(key)
+        return bool(found)
 
     def others(self) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""
@@ -153,6 +162,9 @@ class Claiming:
             for _ in range(_TRIES):
                 if ready := self._take_ready(loop):
                     return ready
+                if any(self.holds(slug) for slug, _ in self._aside):
+                    self.leases.renew()  # they are doubtful
+                    continue
                 chosen = self._choose(loop)
                 if chosen:
                     self._prepare()
@@ -171,7 +183,7 @@ class Claiming:
         return self._take_ready(loop)
 
     def _take_ready(self, loop: Loop) -> list[WorkKey]:
-        ready = [key for key in self._aside if self.holds(key[0]) or not loop.wants(key)]
+        ready = [key for key in self._aside if not self.leases.is_doubtful(key[0]) or not loop.wants(key)]
         for key in ready:
             del self._aside[key]
         return ready

@@ -79,7 +79,7 @@ class Loop:
         self.dropped = 0  # commands that were ended before their answer came
         self.answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.begun: set[WorkKey] = set()  # works, over all rounds of a run that waits
-        self._flying = 0
+        self.flying = 0
         self._open: set[WorkKey] = set()  # works of this run that are not settled
         self._broken: set[WorkKey] = set()  # those that ended otherwise than done
         self._again: set[WorkKey] = set()  # those whose inputs changed once while they were made
@@ -108,7 +108,8 @@ class Loop:
                     self._begin(pool, key)
                 if self.acting.begin(pool):
                     continue
-                if not self._flying and (self._is_over() or not (self.reactions.resting or self._waits())):
+                waits = self.reactions.resting or (self.claiming is not None and self.claiming.waits(self))
+                if not self.flying and (self._is_over() or not waits):
                     break
                 self._settle(self._take())
         except BaseException:
@@ -140,13 +141,15 @@ class Loop:
 
     def _next(self) -> Optional[WorkKey]:
         """A work to begin now; None if none may, or none is there."""
-        while self._may_begin() and (self._ready or self._claim()):
+        while self._may_begin() and (
+            self._ready or (self.claiming is not None and self.claiming.refill(self))
+        ):
             key = self._ready.pop()
             if self.claiming is not None and not self.claiming.may(key) and self.wants(key):
                 self.claiming.put_aside(key)
                 continue
             beyond = self.options.limit is not None and len(self.begun) >= self.options.limit
-            if self._flying >= self.options.jobs and self.session.effect(key[1]) is not None:
+            if self.flying >= self.options.jobs and self.session.effect(key[1]) is not None:
                 self._ready.append(key)  # an act is not handed out before its turn
                 return None
             if (beyond and not self.reactions.tries(key)) or not self.windows.lets(
@@ -160,26 +163,12 @@ class Loop:
                 )
             elif not self.purse.fits(key[1]):
                 self._ready.append(key)  # what is under way may turn out cheaper
-                if not self._flying:
+                if not self.flying:
                     self.spent = f"the next work would pass the budget of {self.purse.budget}"
                 return None
             else:
                 return key
         return None
-
-    def _claim(self) -> bool:
-        """Whether something may begin once more is claimed of what others do not hold."""
-        if self.claiming is None or (
-            self.options.limit is not None and len(self.begun) >= self.options.limit
-        ):
-            return False
-        idle = not (self._flying or self.reactions.resting or self.options.wait)
-        self._ready += reversed(self.claiming.more(self, idle))
-        return bool(self._ready)
-
-    def _waits(self) -> bool:
-        """Whether to wait for what others hold."""
-        return self.options.wait and self.claiming is not None and self.claiming.waits
 
     @property
     def mean(self) -> Optional[float]:
@@ -216,7 +205,7 @@ class Loop:
     def _may_begin(self) -> bool:
         if self._is_over() or self._alarm.is_set():
             return False
-        return self._flying < self.options.jobs + (AHEAD if self._is_quick() else 0)
+        return self.flying < self.options.jobs + (AHEAD if self._is_quick() else 0)
 
     def _is_quick(self) -> bool:
         """Whether this run's commands end so fast that they would wait for the recording.
@@ -274,14 +263,14 @@ class Loop:
 
     def fly(self) -> None:
         """A thread has something to do."""
-        self._flying += 1
-        self.progress.running = min(self._flying, self.options.jobs)
+        self.flying += 1
+        self.progress.running = min(self.flying, self.options.jobs)
         self.progress.tick()
 
     def take_back(self, intent: Intent) -> None:
         """What was to be begun is not, after all."""
         key = (intent.slug, intent.stage)
-        self._flying -= 1
+        self.flying -= 1
         self.begun.discard(key)
         self.windows.ended(self._account(key), None, closes=False)
         self.purse.end(intent.attempt, key[1], None)
@@ -359,15 +348,15 @@ class Loop:
                 rest = self.reactions.next_in()
                 answers.append(self.answers.get(timeout=_WATCH if rest is None else min(rest, _WATCH)))
             except queue.Empty:
-                if not self._flying or self.reactions.next_in() == 0:
+                if not self.flying or self.reactions.next_in() == 0:
                     break
                 # A `git commit` of the user's that began before the last record may have put its old index back since,
                 # and the next one would delete our outputs.
                 self.session.recorder.mend()
         while not self.answers.empty():
             answers.append(self.answers.get())
-        self._flying -= len(answers)
-        self.progress.running = min(self._flying, self.options.jobs)
+        self.flying -= len(answers)
+        self.progress.running = min(self.flying, self.options.jobs)
         return answers
 
     def _record(self, judged: Sequence[Judged]) -> list[Settled]:

@@ -289,6 +289,20 @@ def test_what_cannot_be_claimed_is_not_begun(tmp_path: Path, arguments: tuple[st
     assert world.calls() == []
 
 
+def test_where_the_remote_goes_away_nothing_more_is_begun_and_what_came_is_delivered_later(
+    tmp_path: Path,
+) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one", "two", "three"], lease=SHORT)
+    away = world.remote.with_suffix(".away")
+    world.tell(before=f"mv {world.remote} {away}", sleep=11, once=True)
+    assert "Nothing more can be claimed" in clone.run("-j", "2", code=75).err
+    assert len(world.calls()) <= 2
+    world.bring_remote_back()
+    clone.run()
+    assert set(world.paid().values()) == {1}
+    agree(world, [clone, other])
+
+
 def test_two_plans_in_one_repository_are_shared_each_for_itself(tmp_path: Path) -> None:
     world, clones = shared(tmp_path)
     second = json.loads(world.a.read("gitstate.yaml"))
