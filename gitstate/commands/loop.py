@@ -100,7 +100,8 @@ class Loop:
         if self.claiming is not None:
             self.claiming.open = lambda: self._open
         self._sort(keys)
-        pool = ThreadPoolExecutor(self.session.threads(self.options.jobs), thread_name_prefix="gitstate-job")
+        threads = self.session.threads(self.options.jobs, AHEAD)
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="gitstate-job")
         try:
             while True:
                 self._ready += self.reactions.come()

@@ -67,9 +67,9 @@ class Session:
         """Run a job to its end, here or on the pool."""
         return (execute if self.pool is None else self.pool.execute)(job, cancel, hurry)
 
-    def threads(self, jobs: int) -> int:
-        """How many threads so many jobs at once want."""
-        return jobs if self.pool is None else self.pool.threads(jobs)
+    def threads(self, jobs: int, ahead: int) -> int:
+        """How many threads so many jobs at once want, of which some more are ready."""
+        return jobs if self.pool is None else self.pool.threads(jobs, ahead)
 
     def refresh(self) -> None:
         """Read the view anew: somebody else may have changed what it stands on."""

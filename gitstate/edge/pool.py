@@ -20,7 +20,6 @@ from gitstate.errors import ComeBackLater, UsageError
 
 _LOOK = 0.25  # seconds between looks at `cancel` and at the time
 _PATIENCE = 10.0  # seconds to reach a scheduler
-_RESERVE = 24  # jobs handed out beyond the cores where they are quick, as the loop does it
 LARGE = 4 * 1024 * 1024  # bytes of files in one job; more is worth a hint
 
 
@@ -41,9 +40,10 @@ class Pool:
         self._executor = _open(name)
         self.cores = _cores(self._executor)  # 0: it does not tell
 
-    def threads(self, jobs: int) -> int:
-        """How many threads `jobs` jobs at once need: a few more where it is the cores that bound them."""
-        return jobs + (_RESERVE if self.cores and jobs >= self.cores else 0)
+    def threads(self, jobs: int, ahead: int) -> int:
+        """How many threads `jobs` jobs at once need: `ahead` more where it is the cores that bound them, so that none is
+        idle while the answer of one travels."""
+        return jobs + (ahead if self.cores and jobs >= self.cores else 0)
 
     def execute(self, job: Job, cancel: Flag, hurry: Optional[Flag] = None) -> Result:
         """Run a job on a worker to its end, whatever that is: `lost` where no answer came.
