@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from gitstate.core.signal import Verdict
     from gitstate.edge.sync import Amount, Outcome
 
+# What a person may do about an effect whose inputs have changed since.
+KEEP_OR_REPEAT = (
+    'gitstate accept SLUG --stage STAGE --why "…" keeps it so, '
+    "gitstate run --redo SLUG --stage STAGE repeats it"
+)
+# And about one that nobody can tell of.
+ASK_OR_SAY = (
+    "gitstate run --retry-failed asks its evidence again, gitstate resolve SLUG --happened EVIDENCE or "
+    "--did-not-happen says it"
+)
+
 _MARKS = {  # heading -> (sign, colour, what `run` does about it)
     "new": ("+", "32", "to be made"),
     "stale": ("~", "33", "to be made again"),
@@ -38,12 +49,12 @@ _MARKS = {  # heading -> (sign, colour, what `run` does about it)
     "unknown": (
         "?",
         "31",
-        "whether it has happened, only you can tell: gitstate resolve SLUG --happened EVIDENCE, or --did-not-happen",
+        f"nobody could tell whether it has happened: {ASK_OR_SAY}",
     ),
     "changed": (
         "~",
         "35",
-        "changed after it happened: gitstate accept SLUG --why … keeps it so, gitstate run --redo SLUG repeats it",
+        f"changed after it happened: {KEEP_OR_REPEAT}",
     ),
     "edited": ("!", "35", "changed by hand, and stale; left alone"),
     "unverified": ("?", "35", "a file without any receipt; left alone"),
@@ -487,16 +498,15 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         return [*lines, _AWAY] if away else lines
     parts = [f"{fields['done']:,} done", *(f"{count:,} {words}" for count, words in counts if count)]
     if done:
-        parts.append(f"{done:,} were done already")
+        parts.append(f"{number(done, 'was', 'were')} done already")
     spent = f", {money(fields['usd'])}" if fields["usd"] else ""
     lines = [f"{', '.join(parts)} in {duration(fields['seconds'])}{spent}.{_skipped(fields)}"]
     if fields["stopped"]:
         lines.append(f"Stopped: {safe(fields['stopped'])}.")
     if fields["asked"]:
         lines.append(
-            "Some effects wait for your word (gitstate plan names them). What happened, where nobody can tell: "
-            "gitstate resolve SLUG --happened EVIDENCE, or --did-not-happen. What changed after it happened: "
-            "gitstate accept SLUG --why … keeps it so, gitstate run --redo SLUG repeats it."
+            "Some effects wait for your word (gitstate plan names them). Where nobody can tell what happened: "
+            f"{ASK_OR_SAY}. Changed after it happened: {KEEP_OR_REPEAT}."
         )
     if fields["untold"]:
         lines.append(

@@ -30,8 +30,8 @@ def init(example: str, *, hooks: bool) -> int:
     refuses by itself where it must. UsageError outside a repository and for an example that there is not.
     """
     if example == "list":
-        for name in _examples():
-            show.tell(f"{name:<12}{_title(name)}")
+        for line in show.table([(name, _title(name)) for name in _examples()]):
+            show.tell(line)
         return 0
     if example and example not in _examples():
         raise UsageError(

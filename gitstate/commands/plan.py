@@ -131,8 +131,8 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
         )
     if changed:
         lines.append(
-            f"{show.number(len(changed), 'effect waits', 'effects wait')} for your word: "
-            "gitstate accept SLUG --why …, or gitstate run --redo SLUG"
+            f"{show.number(len(changed), 'effect waits', 'effects wait')} for your word. Look closer: "
+            f"gitstate status --resume {show.safe(changed[0].slug)}"
         )
     if not summary.open:
         lines.append("Everything is done.")

@@ -137,7 +137,7 @@ class Session:
         entries: dict[str, list[bytes]] = {}
         for blob, entry in log:
             entries.setdefault(blob, []).append(encode(entry))
-        subject = ids[0] if len(ids) == 1 else f"{len(ids)} works"
+        subject = ids[0] if len(ids) == 1 else f"{len(ids)} works" if ids else "log"
         trailers = [f"Gitstate-Work: {name}" for name in ids]
         commit = self.recorder.record(Record(outputs, notes, entries, f"gitstate: {subject}", trailers))
         if commit is not None:

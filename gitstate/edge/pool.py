@@ -41,8 +41,8 @@ class Pool:
         self.cores = _cores(self._executor)  # 0: it does not tell
 
     def threads(self, jobs: int, ahead: int) -> int:
-        """How many threads `jobs` jobs at once need: `ahead` more where it is the cores that bound them, so that none is
-        idle while the answer of one travels."""
+        """How many threads `jobs` jobs at once need: `ahead` more where it is the cores that bound them, so that none
+        is idle while the answer of one travels."""
         return jobs + (ahead if self.cores and jobs >= self.cores else 0)
 
     def execute(self, job: Job, cancel: Flag, hurry: Optional[Flag] = None) -> Result:

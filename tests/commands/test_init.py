@@ -113,7 +113,8 @@ def test_half_an_example_is_refused(repo: Path) -> None:
 def test_the_list_has_a_line_for_each_example(repo: Path, capsys: Output) -> None:
     assert init("list", hooks=True) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["articles", "demo", "extract", "translate"]
+    names = ["articles", "branch", "demo", "extract", "publish", "pull-request", "translate"]
+    assert [line.split()[0] for line in lines] == names
     assert not shown(repo)
 
 

@@ -46,6 +46,7 @@ def test_plan_says_how_to_answer_what_only_a_person_can_tell(tmp_path: Path) -> 
     text = out(made, "plan")
     assert "? unknown 1" in text
     assert "gitstate resolve SLUG --happened EVIDENCE" in text
+    assert "gitstate run --retry-failed asks its evidence again" in text
 
 
 def test_plan_tells_an_effect_that_failed_and_did_not_happen_from_one_of_unknown_outcome(
@@ -67,8 +68,9 @@ def test_plan_says_what_may_follow_where_inputs_changed_after_the_act(tmp_path: 
     made.a.run(code=3)
     text = out(made, "plan")
     assert "~ changed 1  (changed after it happened" in text
-    assert "gitstate accept SLUG" in text
-    assert "gitstate run --redo SLUG" in text
+    assert 'gitstate accept SLUG --stage STAGE --why "…"' in text
+    assert "gitstate run --redo SLUG --stage STAGE" in text
+    assert "gitstate status --resume one" in text
     assert "when the time has come" not in text
 
 
