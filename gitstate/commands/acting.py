@@ -104,7 +104,7 @@ class Acting:
     def asks_first(self, work: Settled, failed: Failed, reaction: Reaction) -> bool:
         """Whether a failed act is to be asked about before anything is made of it."""
         key = (work.intent.slug, work.intent.stage)
-        if not self._acts.must_ask(key):
+        if key in self._then or not self._acts.must_ask(key):  # (what comes of asking is not asked about)
             return False
         self._loop.progress.unsure(work, work_id(*key, work.intent.work))
         made_of_it = with_state(failed, reaction, self._acts.clock.now())
@@ -123,8 +123,8 @@ class Acting:
         if heeded.what == "looked":
             loop.come_again(key)
         elif heeded.settled is not None:
-            self._then.pop(key, None)
             loop.tell(heeded.settled)
+            self._then.pop(key, None)
         elif heeded.what == "later":
             loop.progress.story(show.asked_again_line(name, heeded.after))
             self._then.setdefault(key, (None, Reaction("again")))

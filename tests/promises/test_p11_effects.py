@@ -113,6 +113,14 @@ def test_p11_an_answer_that_its_template_cannot_take_is_of_an_act_that_may_have_
     assert made.a.why("one")[1]["open"]
 
 
+def test_p11_evidence_that_cannot_be_asked_about_one_work_fails_it_once(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, evidence="sh evidence.sh {{ item.slug[99] }}")
+    outside.next("lose")
+    made.a.run(code=1)
+    assert len(outside.acts()) == 1
+    assert made.a.states()["one/publish"] == "failed new planning_error"
+
+
 @pytest.mark.parametrize(
     "complaint",
     [
