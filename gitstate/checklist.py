@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from shlex import quote
-from typing import Any
+from typing import Any, Optional
 
 from gitstate import show
 from gitstate.core.outlook import Next
@@ -72,10 +72,20 @@ def lines(facts: Mapping[str, Any], *, asked: bool) -> list[str]:
     found = [
         show.safe(f"{facts['slug']}: {was}; {f'{after} is next' if after else 'nothing is left to do'}.")
     ]
-    found += [_line("lock", _lock(facts)), _line("lease", "no works are leased, so there is no generation")]
+    found += [_line("lock", _lock(facts)), _line("lease", _lease(facts["lease"]))]
     for work in facts["work"]:
         found += ["", *work_lines(work, held=facts["held"], asked=asked)]
     return found
+
+
+def _lease(held: Optional[Mapping[str, Any]]) -> str:
+    if held is None:
+        return "none: nobody has a claim on it, as the remote was last asked"
+    who = "a run of this clone" if held["own"] else "another machine"
+    until = (
+        f"; ends in {show.duration(held['left'])} unless it is renewed" if held["left"] is not None else ""
+    )
+    return f"held by {held['holder'][:8]} ({who}), generation {held['generation']}{until}"
 
 
 def _lock(facts: Mapping[str, Any]) -> str:

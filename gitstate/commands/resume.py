@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional
 
 from gitstate import checklist, show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
-from gitstate.commands.status import pauses_of
+from gitstate.commands.status import leases_of, pauses_of
 from gitstate.commands.why import act_of, log_of, next_of
 from gitstate.core import effect, select
 from gitstate.core.derive import Status, derive
 from gitstate.core.identity import work_id
+from gitstate.core.lease import bucket_of
 from gitstate.core.outlook import Heard, Tried, attempts_of, last_answer
 from gitstate.core.pause import Pause
 from gitstate.core.plan import Stage, account_of
@@ -75,7 +76,7 @@ def resume(
         "next_stage": next((work["stage"] for work in works if work["next"]["do"] != "nothing"), None),
         "running": lock.holder(clone.repository.state) if held else None,
         "held": held,
-        "lease": None,  # (no works are leased)
+        "lease": _lease(clone, name),
         "work": works,
     }
     if as_json:
@@ -84,6 +85,11 @@ def resume(
     for line in checklist.lines(facts, asked=ask):
         show.tell(line)
     return 0
+
+
+def _lease(clone: Clone, slug: str) -> Optional[dict[str, Any]]:
+    """Who has a claim on a slug, as the remote was last asked."""
+    return next((one._asdict() for one in leases_of(clone) if one.bucket == bucket_of(slug)), None)
 
 
 def _chosen(clone: Clone, view: View, slug: str, stages: Sequence[str]) -> list[Status]:

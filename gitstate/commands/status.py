@@ -30,7 +30,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     last = last_run(clone.repository.state)
     spend = clone.spend()
     standing = pauses_of(clone)
-    held = _leases(clone)
+    held = leases_of(clone)
     if as_json:
         fields = {
             "format": 1,
@@ -71,7 +71,7 @@ def pauses_of(clone: Clone) -> list[Pause]:
     return [one.pause for _, one in sorted(pauses.of(clone.objects, at.pauses).items())]
 
 
-def _leases(clone: Clone) -> list[Held]:
+def leases_of(clone: Clone) -> list[Held]:
     """Who holds what, as far as this clone knows. Never the network."""
     if not clone.git.text("for-each-ref", "--count=1", TRACKED_LEASES):
         return []
@@ -87,6 +87,7 @@ def _leases(clone: Clone) -> list[Held]:
         age = round(now - since, 1) if since is not None else None
         found.append(
             Held(
+                one.bucket,
                 one.lease.holder,
                 one.lease.holder in memory.holders,
                 one.lease.generation,

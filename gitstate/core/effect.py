@@ -137,6 +137,8 @@ def has_not_happened(effect: Effect, failed: Failed) -> bool:
     concluded from an error: a command of several steps may have been turned away at its second one."""
     if failed.rule in _NEVER_BEGAN:
         return True
+    if failed.category == "planning_error" and failed.rule.startswith("own."):
+        return True  # the repository's own word: such a command refuses before it does anything
     return effect.evidence is None and (failed.category, failed.kind) in _TURNED_AWAY
 
 

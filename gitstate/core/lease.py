@@ -73,6 +73,7 @@ class Seen(NamedTuple):
 class Held(NamedTuple):
     """What somebody holds of the plan, as the remote was last asked. Seconds are None where they are not known."""
 
+    bucket: str
     holder: str  # a random name
     own: bool  # whether it is a run of this clone
     generation: int  # of holders in a row, none of whom gave it back

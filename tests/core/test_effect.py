@@ -152,6 +152,8 @@ def test_what_may_be_done_next(
         (Failed("phase_error", "not_found", "", "http.404"), False, False),
         (Failed("planning_error", "", "", "render"), False, False),  # of its template, after the act
         (Failed("validation", "empty", ""), False, False),
+        (Failed("planning_error", "", "", "own.refused"), True, True),
+        (Failed("planning_error", "", "", "words.request"), False, False),
     ],
 )
 def test_which_failures_prove_that_nothing_happened(failed: Failed, bare: bool, asking: bool) -> None:
