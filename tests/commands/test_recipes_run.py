@@ -262,12 +262,13 @@ def test_a_patch_from_a_worktree_goes_out_as_a_branch(tmp_path: Path, service: S
     assert setting.world.git(remote, "show", "draft/one:plan.md") == "good\nbetter"
 
 
-def test_p11_somebody_elses_branch_is_a_humans_matter_and_is_left_alone(
+def test_p11_somebody_elses_branch_is_left_alone_and_nothing_is_asked_about_it(
     tmp_path: Path, service: Service
 ) -> None:
     setting = Setting("branch", tmp_path, service)
     setting.a.git("push", "-q", "origin", "main:draft/one")
     main = setting.world.git(setting.world.remote, "rev-parse", "draft/one")
-    done = setting.run(code=3)
+    done = setting.run(code=1)
     assert "draft/one is there already" in done.err
+    assert setting.state == "failed new planning_error"
     assert setting.world.git(setting.world.remote, "rev-parse", "draft/one") == main

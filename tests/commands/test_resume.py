@@ -87,7 +87,7 @@ def test_of_a_killed_act_it_says_what_is_known_and_runs_nothing(tmp_path: Path) 
     assert f"the key stays {key}" in out
     assert "its command was started, no answer is here" in out
     assert "evidence: sh evidence.sh" in out
-    assert "no works are leased" in out
+    assert "nobody has a claim on it" in out
     assert outside.questions() == []
     type_next(made)
     assert outside.made() == {"one": 1}
