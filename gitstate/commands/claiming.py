@@ -146,6 +146,11 @@ class Claiming:
             loop.come_again(key)
         return bool(found)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether works are left because they could not be claimed."""
+        return bool(self._aside or self.trouble)
+
     def others(self) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""
         held = [lease.bucket_of(slug) for slug, _ in self._aside if self._is_others(slug)]

@@ -46,7 +46,7 @@ def conclude(
     left = len(agenda.protected) + progress.left + waiting
     asked = len(agenda.asked) + progress.asked
     held, holders = loop.claiming.others() if loop.claiming is not None else (0, 0)
-    trouble = loop.claiming.trouble if loop.claiming is not None else ""
+    aside = loop.claiming is not None and loop.claiming.is_short
     code = (
         130
         if stop.is_set()
@@ -59,7 +59,7 @@ def conclude(
         else 3
         if left or loop.disturbed
         else 75
-        if paused or syncing.away or loop.spent or loop.acts.untold or held or trouble
+        if paused or syncing.away or loop.spent or loop.acts.untold or aside
         else 0
     )
     saved = _saved(session, agenda.done)

@@ -42,6 +42,7 @@ class Session:
         self.attempts = Attempts(clone.repository.state)
         self.jobs = Jobs(clone.repository, clone.objects)
         self.worktrees = Worktrees(clone.git, clone.repository)
+        self.records = 0  # how often something was recorded
         self.switched = False  # whether the user has switched to another branch meanwhile
         self.scratch = os.path.join(clone.repository.state, "scratch")
         # What failed, for a person to look at, or to pass later.
@@ -140,6 +141,7 @@ class Session:
         subject = ids[0] if len(ids) == 1 else f"{len(ids)} works" if ids else "log"
         trailers = [f"Gitstate-Work: {name}" for name in ids]
         commit = self.recorder.record(Record(outputs, notes, entries, f"gitstate: {subject}", trailers))
+        self.records += 1
         if commit is not None:
             self.tip = commit
             if self.checked_out:

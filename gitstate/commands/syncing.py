@@ -45,6 +45,7 @@ class Syncing:
         self._pushed: Optional[float] = None
         self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
         self._unpushed = not offline  # what an earlier run may have left here
+        self._covered = 0  # records of the session that were pushed
 
     @property
     def there(self) -> Optional[Remote]:
@@ -112,8 +113,16 @@ class Syncing:
 
     def end(self) -> None:
         """Push what was not pushed yet."""
-        if self._unpushed and self.push != "never":
+        if self._is_unpushed and self.push != "never":
             self._deliver()
+
+    @property
+    def _is_unpushed(self) -> bool:
+        return self._unpushed or (self._records > self._covered and not self.offline)
+
+    @property
+    def _records(self) -> int:
+        return self.session.records if self.session is not None else 0
 
     def _deliver(self) -> bool:
         if self._there is None:
@@ -121,6 +130,7 @@ class Syncing:
         if self.offline:
             self.away = True
             return False
+        records = self._records
         try:
             outcome = self._publish()
         except ComeBackLater as error:
@@ -130,6 +140,7 @@ class Syncing:
         finally:
             self._pushed = time.monotonic()
         self.away = self._unpushed = False
+        self._covered = records
         if outcome.users_commits:
             self.say(
                 f"Pushed {show.number(outcome.users_commits, 'commit')} of your own along with the results."
@@ -154,7 +165,7 @@ class Syncing:
 
     def deliver(self) -> None:
         """Push what is finished here, also of an earlier run, if anything is."""
-        if self._unpushed:
+        if self._is_unpushed:
             self._deliver()
 
     def _sync(self, push: bool) -> Outcome:

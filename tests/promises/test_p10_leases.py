@@ -306,6 +306,7 @@ def test_where_the_remote_goes_away_nothing_more_is_begun_and_what_came_is_deliv
 def test_two_plans_in_one_repository_are_shared_each_for_itself(tmp_path: Path) -> None:
     world, clones = shared(tmp_path)
     second = json.loads(world.a.read("gitstate.yaml"))
+    second["vars"] = {"language": "another"}
     second["stages"]["article"]["output"] = "second/{slug}.md"
     world.a.commit({"second.yaml": json.dumps(second)})
     world.a.git("push", "-q")
