@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional, TypeVar
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 # Nothing is spent on them before their turn.
 AHEAD = 24  # against 8: half as many groups with -j 8, and 0.5 ms of CPU less a work
 _QUICK = 0.25  # seconds that a quick command takes
+_GATHER = 0.1  # seconds
 _WATCH = 0.5  # seconds between looks at the user's index while commands run; one `stat` each
 
 _PATIENCE = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds between tries to record what an effect has done
@@ -354,6 +356,11 @@ class Loop:
                 # A `git commit` of the user's that began before the last record may have put its old index back since,
                 # and the next one would delete our outputs.
                 self.session.recorder.mend()
+        if self.session.pool is not None and self._is_quick():
+            # A pool's answers trickle in. Half of what flies keeps it busy while the other half is waited for.
+            until = time.monotonic() + _GATHER
+            while self.answers.qsize() < self._flying // 2 and time.monotonic() < until:
+                time.sleep(_GATHER / 10)
         while not self.answers.empty():
             answers.append(self.answers.get())
         self.flying -= len(answers)

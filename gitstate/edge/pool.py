@@ -42,7 +42,7 @@ class Pool:
 
     def threads(self, jobs: int, ahead: int) -> int:
         """How many threads `jobs` jobs at once need: `ahead` more where it is the cores that bound them, so that none
-        is idle while the answer of one travels."""
+        is idle while an answer travels."""
         return jobs + (ahead if self.cores and jobs >= self.cores else 0)
 
     def execute(self, job: Job, cancel: Flag, hurry: Optional[Flag] = None) -> Result:
