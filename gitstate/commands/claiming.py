@@ -22,7 +22,8 @@ from gitstate.edge.clock import Clock
 from gitstate.edge.keep import keep
 from gitstate.edge.leasememory import Memory
 from gitstate.edge.leases import Leases, Unpublished, unpublished
-from gitstate.edge.remote import Pushed, Remote
+from gitstate.edge.pushing import Pushed
+from gitstate.edge.remote import Remote
 from gitstate.edge.renewing import Renewing
 from gitstate.errors import ComeBackLater, GitstateError
 

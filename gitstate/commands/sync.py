@@ -16,7 +16,7 @@ from gitstate.edge import sync as edge
 from gitstate.edge.clock import Clock
 from gitstate.edge.leasememory import Memory
 from gitstate.edge.leases import Leases, unpublished
-from gitstate.edge.remote import Pushed
+from gitstate.edge.pushing import Pushed
 from gitstate.errors import GitstateError
 
 

@@ -17,10 +17,11 @@ from typing import NamedTuple, Optional
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
 from gitstate.core.receipt import Receipt, Unreadable, decode_receipt
-from gitstate.edge import notes, remote, tracking, worktree
+from gitstate.edge import notes, pushing, remote, tracking, worktree
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.remote import Answer, Pushed, Remote, Swap, Swapped
+from gitstate.edge.pushing import Answer, Pushed, Swap, Swapped
+from gitstate.edge.remote import Remote
 from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState
@@ -131,7 +132,7 @@ class Leases:
                 bucket: known._replace(since=-math.inf) if known.lease.holder in self.dead else known
                 for bucket, known in seen.items()
             }
-            remote.swap_all(self._git, self._there, doubled)
+            pushing.swap_all(self._git, self._there, doubled)
 
     def claim(self, works: Mapping[str, Sequence[Claim]]) -> list[str]:
         """Take the buckets of `works` (as `core.lease.choose` gives them) in one push; those that are now held.
@@ -209,7 +210,7 @@ class Leases:
             self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due)))
 
     def push(self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim]) -> Pushed:
-        """`remote.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
+        """`pushing.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
 
         `slugs`: of the works that the updates publish (`unpublished`). Raises LeaseLost, and sends nothing, where one
         of them is not held; ComeBackLater if the remote cannot be reached.
@@ -221,7 +222,7 @@ class Leases:
             begun, claims = self._elapsed(), tuple(left)
             changes = lease.fence(self.seen, self.me, claims, _nonce, self.length)
             swaps = self._swaps(changes)
-            pushed = remote.push(self._git, self._there, updates, fence=list(swaps.values()))
+            pushed = pushing.push(self._git, self._there, updates, fence=list(swaps.values()))
             if pushed.answer is Answer.APPLIED:
                 self._took(changes, swaps, begun)
                 self._held.update({b: one.works for b, one in changes.items() if one is not None})
@@ -235,7 +236,7 @@ class Leases:
     def _change(self, changes: Mapping[str, Optional[Lease]]) -> Swapped:
         """Write buckets' leases, or (None) remove them; unless all went well, what the remote has is read anew."""
         begun, swaps = self._elapsed(), self._swaps(changes)
-        swapped = remote.swap_all(self._git, self._there, list(swaps.values()))
+        swapped = pushing.swap_all(self._git, self._there, list(swaps.values()))
         taken = {bucket: swap for bucket, swap in swaps.items() if swap.ref in swapped.taken}
         self._took(changes, taken, begun)
         if len(taken) < len(swaps):
@@ -319,8 +320,8 @@ def takes(git: Git, objects: Objects, there: Remote) -> str:
     commit = objects.write("commit", _HEAD % objects.write("tree", b"").encode() + b"gitstate probe\n")
     for home in (LEASES, LEASE_HEADS):
         ref = f"{home}/probe/{_nonce()}"
-        if remote.swap_all(git, there, [Swap(ref, commit, None)]).taken:
-            remote.swap_all(git, there, [Swap(ref, None, commit)])
+        if pushing.swap_all(git, there, [Swap(ref, commit, None)]).taken:
+            pushing.swap_all(git, there, [Swap(ref, None, commit)])
             return home
     return ""
 

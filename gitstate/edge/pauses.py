@@ -11,7 +11,7 @@ from typing import NamedTuple, Optional
 
 from gitstate.core import pause
 from gitstate.core.pause import Pause
-from gitstate.edge import remote
+from gitstate.edge import pushing, remote
 from gitstate.edge.git import DURABLE, Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.remote import Remote
@@ -128,7 +128,7 @@ class Pauses:
             return None
         ref, tracked = f"{PAUSES}/{name}", f"{TRACKED_PAUSES}/{self._there.label}/{name}"
         try:
-            taken = remote.swap(self._git, self._there, ref, blob, expected)
+            taken = pushing.swap(self._git, self._there, ref, blob, expected)
         except ComeBackLater as error:
             self.untold = error.message
             return None

@@ -1,22 +1,18 @@
-"""Talking to the remote: which one it is, what it has, and what it takes.
+"""Asking the remote: which one it is, what it has, and what is fetched of it.
 
-What happened is read from exit codes, refs and flags, never from the words of a message:
-those are for people.
+What happened is read from exit codes and refs, never from the words of a message: those are for people.
 Nothing here moves a local branch or local notes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import random
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from gitstate.edge import gitconfig, tracking
@@ -91,45 +87,6 @@ class Fetched(NamedTuple):
     log: str | None
 
 
-class Answer(Enum):
-    """What is known about a push after it ended."""
-
-    APPLIED = "applied"
-    REJECTED = "rejected"  # the remote turned refs away
-    HOOK = "hook"  # this clone's own pre-push hook said no
-    UNCLEAR = "unclear"  # no answer for any ref, and the remote does not have what was sent
-
-
-class Pushed(NamedTuple):
-    """The end of one push."""
-
-    answer: Answer
-    refused: tuple[str, ...] = ()  # the remote's refs that it turned away
-    words: str = ""  # what git and the remote said; for people only
-
-
-class Swap(NamedTuple):
-    """A change of one ref by compare-and-swap: from `old` (None: it must not exist) to `new` (None: delete it)."""
-
-    ref: str
-    new: str | None
-    old: str | None
-
-    @property
-    def arguments(self) -> tuple[str, str]:
-        """What `git push` needs for it: what is expected, and what to push."""
-        return f"--force-with-lease={self.ref}:{self.old or ''}", f"{self.new or ''}:{self.ref}"
-
-
-class Swapped(NamedTuple):
-    """What became of some swaps: the refs that hold what they should, and those that are still as they were."""
-
-    taken: frozenset[str]
-    refused: frozenset[str] = frozenset()  # the remote, or git for it, turned the change away
-    unclear: frozenset[str] = frozenset()  # no word of it
-    words: str = ""  # what git and the remote said; for people only
-
-
 def settings(git: Git) -> dict[str, list[str]]:
     """Every `branch.*`, `remote.*` and `gitstate.*` setting, in one process; key → values, last one wins."""
     done = git.run("config", "-z", "--get-regexp", r"^(branch|remote|gitstate)\.", check=False)
@@ -184,16 +141,6 @@ def setup_fetch(git: Git, remote: Remote) -> bool:
     return True
 
 
-def clobbering(git: Git, remote: Remote) -> list[str]:
-    """The configured refspecs by which a plain `git fetch` overwrites unpushed local receipts or log."""
-    found = []
-    for spec in settings(git).get(f"remote.{remote.name}.fetch", []):
-        head, star, tail = spec.partition(":")[2].partition("*")
-        if any(r == head if not star else r.startswith(head) and r.endswith(tail) for r in (RECEIPTS, LOG)):
-            found.append(spec)
-    return found
-
-
 def fetched_before(git: Git, remote: Remote) -> bool:
     """Whether this clone has ever seen this remote's receipts, or seen that it had none.
 
@@ -222,7 +169,7 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
         # Where asking as usual did not bring it, nothing that is here is offered as known.
         how = "--refetch" if mended == _MENDINGS else "--no-filter"
         done = git.run(
-            *_FETCH, how, "--prune", "--", remote.name, *specs, env=_quiet(), check=False, interruptible=True
+            *_FETCH, how, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
         )
         held, lost = tracking.look(git, [*names.values()], remote.branch)
         if not done.code and not lost:
@@ -259,66 +206,32 @@ def fetch_leases(git: Git, remote: Remote) -> None:
 def _fetch_alone(git: Git, remote: Remote, specs: Sequence[str]) -> None:
     for attempt in range(_FETCH_TRIES):
         done = git.run(
-            *_FETCH, "--prune", "--", remote.name, *specs, env=_quiet(), check=False, interruptible=True
+            *_FETCH, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
         )
         if not done.code:
             return
-        _ask(git, remote, (RECEIPTS,))
+        ask(git, remote, (RECEIPTS,))
         pause(attempt)  # what was listed may be gone when it is asked for
     raise failed(("fetch", remote.name), done)
 
 
 def refs(git: Git, remote: Remote) -> dict[str, str]:
     """What the remote has right now, of branch, receipts and log: ref → object id. Raises ComeBackLater."""
-    return _ask(git, remote, [ref for ref in (remote.branch, RECEIPTS, LOG) if ref])
+    return ask(git, remote, [ref for ref in (remote.branch, RECEIPTS, LOG) if ref])
 
 
-def _ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
+def ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
+    """What the remote has right now of the refs `wanted` (full names): ref → object id. Raises ComeBackLater."""
     done = git.run(
-        "ls-remote", "--quiet", "--", remote.name, *wanted, env=_quiet(), check=False, interruptible=True
+        "ls-remote", "--quiet", "--", remote.name, *wanted, env=quiet(), check=False, interruptible=True
     )
     if done.code:
         raise ComeBackLater(
-            f"The remote {remote.name} is out of reach: {_first_line(done)}",
+            f"The remote {remote.name} is out of reach: {first_line(done)}",
             "What is finished here is safe; `gitstate sync` delivers it once the remote answers.",
         )
     pairs = (line.split("\t", 1) for line in os.fsdecode(done.out).splitlines())
     return {ref: oid for oid, ref in pairs if ref in wanted}
-
-
-def push(
-    git: Git, remote: Remote, updates: Mapping[str, str], *, atomic: bool = True, fence: Sequence[Swap] = ()
-) -> Pushed:
-    """Update the remote's refs (ref → object id, in that order), none of them by force.
-
-    All or none, unless `atomic` is off: then the notes go first and the branch after them, because a receipt
-    without its file is legal to find and a file that nothing vouches for is not. With a `fence` (changes of the
-    leases under which this is published; each must change its ref) it is all or none in any case.
-    The user's pre-push hook runs. After no answer the remote is read again and decides.
-    Raises ComeBackLater if it then cannot be reached.
-    """
-    atomic = atomic or bool(fence)
-    if not atomic and remote.branch in updates and len(updates) > 1:
-        rest = {ref: oid for ref, oid in updates.items() if ref != remote.branch}
-        first = push(git, remote, rest, atomic=False)
-        if first.answer is not Answer.APPLIED:
-            return first
-        updates = {remote.branch: updates[remote.branch]}
-    done, hook_refused = _push(git, remote, updates, atomic, fence)
-    refused = tuple(ref for ref, flag in _flags(done.out).items() if flag == "!")
-    words = "\n".join(filter(None, (_refusals(done.out), done.err.strip())))
-    if done.code and refused and not fence:
-        return Pushed(Answer.REJECTED, refused, words)
-    if done.code and hook_refused:
-        return Pushed(Answer.HOOK, (), words)
-    if done.code:
-        # (a lease that is given back twice, as where a line repeats what it was sent, is gone the second time)
-        wanted = {**updates, **{swap.ref: swap.new for swap in fence}}
-        there = _ask(git, remote, [*wanted])
-        if any(there.get(ref) != oid for ref, oid in wanted.items()):
-            return Pushed(Answer.REJECTED if refused else Answer.UNCLEAR, refused, words)
-    _track(git, remote, updates)
-    return Pushed(Answer.APPLIED, (), words)
 
 
 def require_atomic(git: Git, remote: Remote) -> None:
@@ -340,55 +253,18 @@ def require_atomic(git: Git, remote: Remote) -> None:
             remote.name,
             "HEAD:refs/gitstate/probe",
         ),
-        env=_quiet(),
+        env=quiet(),
         check=False,
         interruptible=True,
     )
     if done.code:
-        _ask(git, remote, (RECEIPTS,))
+        ask(git, remote, (RECEIPTS,))
         raise ComeBackLater(
             f"{remote.name} does not take pushes that are all or nothing (git push --atomic), so nothing could be "
-            f"fenced: {_first_line(done)}",
+            f"fenced: {first_line(done)}",
             WITHOUT_LEASES,
         )
     gitconfig.change(git, "--replace-all", key, _address(known, remote))
-
-
-def swap(git: Git, remote: Remote, ref: str, new: str | None, old: str | None) -> bool:
-    """Move one ref of the remote, as `swap_all` does. False: it holds something else by now.
-
-    Raises ComeBackLater if the remote cannot be reached, or does not take such refs.
-    """
-    found = swap_all(git, remote, [Swap(ref, new, old)])
-    if found.refused or found.unclear:
-        raise ComeBackLater(
-            f"{remote.name} does not take {ref}: {found.words}", "Other machines do not see it."
-        )
-    return bool(found.taken)
-
-
-def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
-    """Change refs of the remote in one push, each by itself.
-
-    Not all or none: a ref that others have changed meanwhile is no reason to leave the rest as it is. Unless all
-    went well the remote is read again and decides. Raises ComeBackLater if it then cannot be reached.
-    """
-    if not swaps:
-        return Swapped(frozenset())
-    expected, specs = zip(*(swap.arguments for swap in swaps))
-    done = git.run(
-        *("push", "--porcelain", "--no-verify", "--no-follow-tags", *expected, "--", remote.name, *specs),
-        env=_quiet(),
-        check=False,
-        interruptible=True,
-    )
-    if not done.code:
-        return Swapped(frozenset(swap.ref for swap in swaps))
-    there, flags = _ask(git, remote, [swap.ref for swap in swaps]), _flags(done.out)
-    still = {swap.ref for swap in swaps if there.get(swap.ref) == swap.old != swap.new}
-    refused = frozenset(ref for ref in still if flags.get(ref) == "!")
-    taken = frozenset(swap.ref for swap in swaps if there.get(swap.ref) == swap.new)
-    return Swapped(taken, refused, frozenset(still - refused), _refusals(done.out) or _first_line(done))
 
 
 def missing(git: Git, oids: Iterable[str]) -> list[str]:
@@ -420,7 +296,7 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
         return 0
     wanted = "".join(f"{oid}\n" for oid in absent).encode()
     arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-filter", "--stdin", "--", names[0])
-    done = git.run(*arguments, stdin=wanted, env=_quiet(), check=False, interruptible=True)
+    done = git.run(*arguments, stdin=wanted, env=quiet(), check=False, interruptible=True)
     if done.code:
         refs(git, Remote(names[0], ""))
         raise failed(("fetch", names[0]), done)
@@ -475,67 +351,7 @@ def _last(known: Settings, key: str) -> str:
     return known[key][-1] if known.get(key) else ""
 
 
-def _push(
-    git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool, fence: Sequence[Swap]
-) -> tuple[Done, bool]:
-    """Run one `git push`; its end, and whether the pre-push hook refused it, which only git's trace tells."""
-    with tempfile.TemporaryDirectory(prefix="gitstate-") as folder:
-        trace = os.path.join(folder, "trace")
-        done = git.run(
-            *(
-                "push",
-                "--porcelain",
-                "--no-follow-tags",
-                *(("--atomic",) if atomic else ()),
-                *(swap.arguments[0] for swap in fence),
-                "--",
-                remote.name,
-            ),
-            *(f"{oid}:{ref}" for ref, oid in updates.items()),
-            *(swap.arguments[1] for swap in fence),
-            env={**_quiet(), "GIT_TRACE2_EVENT": trace},
-            check=False,
-            interruptible=True,
-        )
-        return done, bool(done.code) and _hook_refused(trace)
-
-
-def _hook_refused(trace: str) -> bool:
-    """Whether git's trace shows a pre-push hook that ended in anything but 0."""
-    hooks = set()
-    try:
-        with open(trace, encoding="utf-8", errors="replace") as lines:
-            for event in map(json.loads, lines):
-                child = (event.get("sid"), event.get("child_id"))
-                if event.get("event") == "child_start" and event.get("hook_name") == "pre-push":
-                    hooks.add(child)
-                elif event.get("event") == "child_exit" and child in hooks and event.get("code"):
-                    return True
-    except (OSError, ValueError):
-        pass  # no trace, or a torn line: then the remote decides, as for any other failure
-    return False
-
-
-def _flags(out: bytes) -> dict[str, str]:
-    """The one-letter flag that `push --porcelain` gives each of the remote's refs."""
-    rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
-    return {row[1].partition(":")[2]: row[0] for row in rows if len(row) == 3 and len(row[0]) == 1}
-
-
-def _refusals(out: bytes) -> str:
-    rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
-    return "\n".join(
-        f"{row[1].partition(':')[2]}: {row[2]}" for row in rows if len(row) == 3 and row[0] == "!"
-    )
-
-
-def _track(git: Git, remote: Remote, updates: Mapping[str, str]) -> None:
-    """Note what the remote now has. Losing this costs a needless fetch, so failing is not worth a word."""
-    lines = "".join(f"update {remote.tracked(ref)} {oid}\n" for ref, oid in updates.items())
-    git.run("update-ref", "--stdin", stdin=os.fsencode(lines), check=False)
-
-
-def _quiet() -> dict[str, str]:
+def quiet() -> dict[str, str]:
     """No questions for a password where nobody sits in front of it."""
     try:
         asked = sys.stdin is not None and sys.stdin.isatty()
@@ -544,6 +360,7 @@ def _quiet() -> dict[str, str]:
     return {} if asked else {"GIT_TERMINAL_PROMPT": "0"}
 
 
-def _first_line(done: Done) -> str:
+def first_line(done: Done) -> str:
+    """What git said first, for people."""
     lines = [line for line in done.err.splitlines() if line.strip()]
     return lines[0].strip() if lines else f"exit code {done.code}"

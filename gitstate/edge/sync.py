@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gitstate.edge import notes, remote, tracking
+from gitstate.edge import notes, pushing, remote, tracking
 from gitstate.edge.author import Author
 from gitstate.edge.branch import Way, bring_forward, compare_and_swap, count, users_commits
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.remote import Answer, Fetched, Pushed, Remote
+from gitstate.edge.pushing import Answer, Pushed
+from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.reparent import Choose, Lost, theirs_stays
 from gitstate.edge.repo import LOG, RECEIPTS, Repository
 from gitstate.errors import ComeBackLater, NeedsHuman
@@ -62,7 +63,7 @@ def sync(
 
     Without a remote it does nothing. `offline` merges what was fetched before and touches no network.
     `say` is told, in a sentence, of what had to be mended on the way. `send` pushes the updates in place of
-    `remote.push`: `Leases.push` with what fences them.
+    `pushing.push`: `Leases.push` with what fences them.
     Raises ComeBackLater if the remote is away or too busy (all results are safe here), NeedsHuman where a
     person must decide; notes that came are then merged already.
     """
@@ -86,7 +87,7 @@ def sync(
         if not push or not updates:
             return outcome
         users, went = _weigh(git, objects, there, fetched, updates)
-        pushed = send(updates) if send else remote.push(git, there, updates, atomic=atomic)
+        pushed = send(updates) if send else pushing.push(git, there, updates, atomic=atomic)
         outcome = outcome._replace(pushes=outcome.pushes + 1)
         if pushed.answer is Answer.APPLIED:
             made = there.branch in updates and fetched.branch is None
