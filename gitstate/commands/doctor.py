@@ -6,7 +6,7 @@ import json
 
 from gitstate import show
 from gitstate.commands.clone import Clone
-from gitstate.edge import leases, lock, probe, remote
+from gitstate.edge import hosting, lock, probe, remote
 from gitstate.edge.probe import Found
 from gitstate.edge.remote import Remote
 from gitstate.edge.repo import LEASE_HEADS
@@ -54,10 +54,10 @@ def _remote(clone: Clone) -> list[Found]:
 def _leases(clone: Clone, there: Remote) -> Found:
     """Whether machines that run at once can share works on the remote."""
     try:
-        home = leases.takes(clone.git, clone.objects, there)
+        takes = hosting.look(clone.git, clone.objects, there)
     except GitstateError as error:
         return Found("leases", None, error.message.splitlines()[0])
-    if not home:
+    if not takes.at_once or not (takes.others or takes.branches):
         return Found("leases", None, f"{there.name} takes none; {remote.WITHOUT_LEASES}")
-    words = f" as branches below {home}" if home == LEASE_HEADS else ""
+    words = "" if takes.others else f" as branches below {LEASE_HEADS}"
     return Found("leases", True, f"{there.name} takes them{words}: machines may run at once")

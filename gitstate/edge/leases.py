@@ -30,7 +30,6 @@ _REFUSALS = 3  # in a row, with nothing moved on the remote, that are no race an
 _TRIES = 2 * _REFUSALS  # of claiming: refs of both kinds
 _MENDINGS = 2
 _HOME = {"own": LEASES, "heads": LEASE_HEADS}
-_HEAD = b"tree %s\nauthor gitstate <gitstate> 0 +0000\ncommitter gitstate <gitstate> 0 +0000\n\n"
 
 
 class LeaseLost(ComeBackLater):
@@ -247,15 +246,11 @@ class Leases:
         return {
             bucket: Swap(
                 self._refs.get(bucket, f"{self._home}/{self._plan}/{bucket}"),
-                self._write(one) if one is not None else None,
+                self._objects.letter(lease.encode(one)) if one is not None else None,
                 self.seen[bucket].oid if bucket in self.seen else None,
             )
             for bucket, one in changes.items()
         }
-
-    def _write(self, one: Lease) -> str:
-        tree = self._objects.write("tree", b"")
-        return self._objects.write("commit", _HEAD % tree.encode() + lease.encode(one))
 
     def _took(self, changes: Mapping[str, Optional[Lease]], taken: Mapping[str, Swap], begun: float) -> None:
         """Note what the remote took. A lease of one's own counts from before it was sent."""
@@ -311,21 +306,6 @@ class Leases:
         return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
 
 
-def takes(git: Git, objects: Objects, there: Remote) -> str:
-    """The namespace in which a remote takes leases; "" if in none. Tried with a ref of its own, which is removed again.
-
-    Raises ComeBackLater where it takes nothing that is all or nothing, or cannot be reached.
-    """
-    remote.require_atomic(git, there)
-    commit = objects.write("commit", _HEAD % objects.write("tree", b"").encode() + b"gitstate probe\n")
-    for home in (LEASES, LEASE_HEADS):
-        ref = f"{home}/probe/{_nonce()}"
-        if pushing.swap_all(git, there, [Swap(ref, commit, None)]).taken:
-            pushing.swap_all(git, there, [Swap(ref, None, commit)])
-            return home
-    return ""
-
-
 class Tracked(NamedTuple):
     """A lease as it was when the remote was last asked."""
 
@@ -366,7 +346,8 @@ def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> list[
     A receipt alone publishes nothing: so goes what was paid for twice. What a person accepted is theirs to publish,
     whoever works on it.
     """
-    ours, theirs = objects.resolve(RECEIPTS), objects.resolve(there.tracked(RECEIPTS))
+    ours = objects.resolve(RECEIPTS)
+    theirs = objects.resolve(there.tracked(remote.home(git, there).receipts))
     if ours is None or ours == theirs:
         return []
     before = objects.resolve(there.tracked_branch) or objects.write("tree", b"")

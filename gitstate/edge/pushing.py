@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from gitstate.edge.git import Done, Git
 from gitstate.edge.remote import Remote, ask, first_line, quiet
-from gitstate.errors import ComeBackLater
 
 
 class Answer(Enum):
@@ -92,19 +91,6 @@ def push(
     return Pushed(Answer.APPLIED, (), words)
 
 
-def swap(git: Git, remote: Remote, ref: str, new: str | None, old: str | None) -> bool:
-    """Move one ref of the remote, as `swap_all` does. False: it holds something else by now.
-
-    Raises ComeBackLater if the remote cannot be reached, or does not take such refs.
-    """
-    found = swap_all(git, remote, [Swap(ref, new, old)])
-    if found.refused or found.unclear:
-        raise ComeBackLater(
-            f"{remote.name} does not take {ref}: {found.words}", "Other machines do not see it."
-        )
-    return bool(found.taken)
-
-
 def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
     """Change refs of the remote in one push, each by itself.
 
@@ -127,6 +113,25 @@ def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
     refused = frozenset(ref for ref in still if flags.get(ref) == "!")
     taken = frozenset(swap.ref for swap in swaps if there.get(swap.ref) == swap.new)
     return Swapped(taken, refused, frozenset(still - refused), _refusals(done.out) or first_line(done))
+
+
+def put(
+    git: Git, remote: Remote, updates: Mapping[str, str | None], *, atomic: bool = False
+) -> tuple[dict[str, bool], str]:
+    """Push refs (ref → object id, None: delete it) without asking any hook, and see which the remote took.
+
+    One that it said nothing of, as where it does not take an atomic push at all, is missing in the answer. With what
+    git and the remote said; for people only.
+    """
+    done = git.run(
+        *("push", "--porcelain", "--no-verify", "--no-follow-tags", *(("--atomic",) if atomic else ())),
+        *("--", remote.name, *(f"{oid or ''}:{ref}" for ref, oid in updates.items())),
+        env=quiet(),
+        check=False,
+        interruptible=True,
+    )
+    said = {ref: flag != "!" for ref, flag in _flags(done.out).items() if ref in updates}
+    return said, _refusals(done.out) or first_line(done) if done.code else ""
 
 
 def _push(

@@ -21,9 +21,12 @@ from gitstate.edge.repo import (
     LEASE_HEADS,
     LEASES,
     LOG,
+    NOTE_HEADS,
+    PAUSE_HEADS,
     PAUSES,
     RECEIPTS,
     TRACKED_LEASES,
+    TRACKED_PAUSE_HEADS,
     TRACKED_PAUSES,
     TRACKING,
 )
@@ -31,6 +34,7 @@ from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
 HEADS = "refs/heads/"
+_RESERVED = HEADS + "gitstate/"
 WITHOUT_LEASES = (
     "Without leases let one machine run at a time, or each its own part: gitstate run --shard 1/2"
 )
@@ -49,6 +53,18 @@ _MENDINGS = 2  # how often tracking refs are forgotten because what they name is
 _REF_NAME = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
 
 Settings = Mapping[str, Sequence[str]]
+
+
+class Home(NamedTuple):
+    """The refs in which a remote keeps what is noted."""
+
+    receipts: str
+    log: str
+
+
+NOTES = Home(RECEIPTS, LOG)
+BRANCHES = Home(NOTE_HEADS, NOTE_HEADS + "-log")  # on a host that takes nothing but branches and tags
+HOMES = (NOTES, BRANCHES)
 
 
 class Remote(NamedTuple):
@@ -73,18 +89,25 @@ class Remote(NamedTuple):
         return f"refs/remotes/{self.label}/{self.branch[len(HEADS) :]}" if self.branch else ""
 
     def tracked(self, ref: str) -> str:
-        """The local ref that holds what `ref` (branch, receipts, log) is on the remote."""
+        """The local ref that holds what `ref` (branch; receipts, log of either home) is on the remote."""
         if ref == self.branch:
             return self.tracked_branch
+        if ref in BRANCHES:
+            return f"{TRACKING}/{self.label}/heads/notes{ref[len(NOTE_HEADS) :]}"
         return f"{TRACKING}/{self.label}/notes{ref[len(RECEIPTS) :]}"
 
 
 class Fetched(NamedTuple):
-    """What the remote has; None for a ref that it does not have."""
+    """What the remote has; None for a ref that it does not have.
+
+    Its home for notes is the branches as soon as there are any, for somebody had to make them: so the remote itself
+    remembers what it refused, for every clone, and nothing that could grow old is kept here.
+    """
 
     branch: str | None
     receipts: str | None
     log: str | None
+    home: Home = NOTES  # the one that `receipts` and `log` are of; what the other one has is fetched, too
 
 
 def settings(git: Git) -> dict[str, list[str]]:
@@ -117,28 +140,33 @@ def pick(git: Git, branch: str | None) -> Remote | None:
             f"The upstream of {short} is {merge} of {name}, no branch, so nothing can be pushed to it.",
             f"Give it one: git branch --set-upstream-to=REMOTE/BRANCH {short}",
         )
+    if merge.startswith(_RESERVED):
+        raise UsageError(
+            f"Branches of {name} that begin with gitstate/ are for gitstate's own notes, leases and pauses; "
+            f"{merge[len(HEADS) :]} cannot hold results.",
+            "Record on another one: gitstate run --branch NAME",
+        )
     pushes_to = _last(known, f"branch.{short}.pushremote") or _last(known, "remote.pushdefault")
     remote = Remote(name, merge, pushes_to if pushes_to != name else "")
     return remote._replace(
         seen=_last(known, f"gitstate.{remote.label}.fetched") == _address(known, remote),
-        set_up=_notes_refspec(remote) in known.get(f"remote.{name}.fetch", []),
+        set_up=set(_notes_refspecs(remote)) <= set(known.get(f"remote.{name}.fetch", [])),
     )
 
 
 def setup_fetch(git: Git, remote: Remote) -> bool:
     """Make plain `git fetch` and `git pull` bring the notes into their tracking refs. True if that was news.
 
-    A glob, because any other refspec breaks `git pull` while the remote has no notes yet. A remote without
-    any refspec is left alone: one for notes would be its only one.
+    Globs, because any other refspec breaks `git pull` while the remote has no such notes yet. A remote without
+    any refspec is left alone: those for notes would be its only ones.
     """
     if remote.set_up:
         return False
     specs = settings(git).get(f"remote.{remote.name}.fetch", [])
-    wanted = _notes_refspec(remote)
-    if not specs or wanted in specs:
-        return False
-    gitconfig.change(git, "--add", f"remote.{remote.name}.fetch", wanted)
-    return True
+    lacking = [spec for spec in _notes_refspecs(remote) if spec not in specs] if specs else []
+    for spec in lacking:
+        gitconfig.change(git, "--add", f"remote.{remote.name}.fetch", spec)
+    return bool(lacking)
 
 
 def fetched_before(git: Git, remote: Remote) -> bool:
@@ -147,7 +175,13 @@ def fetched_before(git: Git, remote: Remote) -> bool:
     Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the
     configuration together with the remote's address: another one was never seen. `remote` as `pick` gave it.
     """
-    return remote.seen or bool(git.run("for-each-ref", "--format=%(refname)", remote.tracked(RECEIPTS)).out)
+    tracked = [remote.tracked(home.receipts) for home in HOMES]
+    return remote.seen or bool(git.run("for-each-ref", "--format=%(refname)", *tracked).out)
+
+
+def home(git: Git, remote: Remote) -> Home:
+    """The remote's home for notes, as of the last fetch; see `Fetched`."""
+    return BRANCHES if git.run("for-each-ref", *map(remote.tracked, BRANCHES)).out else NOTES
 
 
 def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None) -> Fetched:
@@ -159,8 +193,8 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
     Raises ComeBackLater if the remote cannot be reached, GitFailed if it can and fetching still fails,
     CorruptState where what it sends is not whole.
     """
-    names = {ref: remote.tracked(ref) for ref in (remote.branch, RECEIPTS, LOG) if ref}
-    specs = [_notes_refspec(remote), _pauses_refspec(remote), *_lease_refspecs(remote)]
+    names = {ref: remote.tracked(ref) for ref in _ours(remote)}
+    specs = [*_notes_refspecs(remote), *_pauses_refspecs(remote), *_lease_refspecs(remote)]
     with_branch = bool(remote.branch)
     if with_branch:
         specs.append(f"+{remote.branch}:{remote.tracked_branch}")
@@ -175,7 +209,9 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
         if not done.code and not lost:
             _mark_fetched(git, remote)
             tips = {ref: held.get(name) for ref, name in names.items()}
-            return Fetched(tips[remote.branch] if with_branch else None, tips[RECEIPTS], tips[LOG])
+            where = BRANCHES if any(tips[ref] for ref in BRANCHES) else NOTES
+            branch = tips[remote.branch] if with_branch else None
+            return Fetched(branch, tips[where.receipts], tips[where.log], where)
         there = refs(git, remote) if done.code else {}
         if lost and mended < _MENDINGS:
             mended += 1
@@ -195,7 +231,7 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
 
 def fetch_pauses(git: Git, remote: Remote) -> None:
     """Bring the pauses alone. Raises ComeBackLater if the remote cannot be reached."""
-    _fetch_alone(git, remote, [_pauses_refspec(remote)])
+    _fetch_alone(git, remote, _pauses_refspecs(remote))
 
 
 def fetch_leases(git: Git, remote: Remote) -> None:
@@ -217,7 +253,11 @@ def _fetch_alone(git: Git, remote: Remote, specs: Sequence[str]) -> None:
 
 def refs(git: Git, remote: Remote) -> dict[str, str]:
     """What the remote has right now, of branch, receipts and log: ref → object id. Raises ComeBackLater."""
-    return ask(git, remote, [ref for ref in (remote.branch, RECEIPTS, LOG) if ref])
+    return ask(git, remote, _ours(remote))
+
+
+def _ours(remote: Remote) -> list[str]:
+    return [ref for ref in (remote.branch, *NOTES, *BRANCHES) if ref]
 
 
 def ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
@@ -308,12 +348,15 @@ def pause(attempt: int, longest: float = 5.0) -> None:
     time.sleep(random.random() * min(longest, 0.05 * 2**attempt))  # noqa: S311 (no secret)
 
 
-def _notes_refspec(remote: Remote) -> str:
-    return f"+{RECEIPTS}*:{remote.tracked(RECEIPTS)}*"
+def _notes_refspecs(remote: Remote) -> list[str]:
+    return [f"+{home.receipts}*:{remote.tracked(home.receipts)}*" for home in HOMES]
 
 
-def _pauses_refspec(remote: Remote) -> str:
-    return f"+{PAUSES}/*:{TRACKED_PAUSES}/{remote.label}/*"
+def _pauses_refspecs(remote: Remote) -> list[str]:
+    return [
+        f"+{PAUSES}/*:{TRACKED_PAUSES}/{remote.label}/*",
+        f"+{PAUSE_HEADS}/*:{TRACKED_PAUSE_HEADS}/{remote.label}/*",
+    ]
 
 
 def _lease_refspecs(remote: Remote) -> list[str]:

@@ -21,6 +21,7 @@ from tests.support.httpgit import serve
 
 ORIGIN = Remote("origin", MAIN)
 GLOB = "+refs/notes/gitstate*:refs/gitstate-remote/origin/notes*"
+BRANCH_GLOB = "+refs/heads/gitstate/notes*:refs/gitstate-remote/origin/heads/notes*"
 
 
 @pytest.fixture(autouse=True)
@@ -114,13 +115,13 @@ def test_a_remote_that_is_a_url_has_a_label_fit_for_refs(clone: Clone, name: str
 
 
 def test_an_empty_remote_is_an_answer(clone: Clone) -> None:
-    assert remote.fetch(clone.plumbing, ORIGIN) == (None, None, None)
+    assert remote.fetch(clone.plumbing, ORIGIN) == Fetched(None, None, None)
 
 
 def test_fetch_tells_what_the_remote_has(bare: Bare, shared: Clone) -> None:
     other = bare.clone("other")
     fetched = remote.fetch(other.plumbing, ORIGIN)
-    assert fetched == (shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
+    assert fetched == Fetched(shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
     assert other.tip(RECEIPTS) == ""  # local notes are not touched
     assert not (other.path / ".git" / "FETCH_HEAD").exists()
 
@@ -128,13 +129,13 @@ def test_fetch_tells_what_the_remote_has(bare: Bare, shared: Clone) -> None:
 def test_a_remote_without_the_branch_still_gives_its_notes(bare: Bare, shared: Clone) -> None:
     other = bare.clone("other")
     fetched = remote.fetch(other.plumbing, Remote("origin", "refs/heads/mine"))
-    assert fetched == (None, shared.tip(RECEIPTS), shared.tip(LOG))
+    assert fetched == Fetched(None, shared.tip(RECEIPTS), shared.tip(LOG))
 
 
 def test_notes_deleted_on_the_remote_do_not_linger_in_the_tracking_refs(bare: Bare, shared: Clone) -> None:
     remote.fetch(shared.plumbing, ORIGIN)
     bare.path.joinpath("refs/notes/gitstate").unlink()
-    assert remote.fetch(shared.plumbing, ORIGIN) == (shared.tip(MAIN), None, shared.tip(LOG))
+    assert remote.fetch(shared.plumbing, ORIGIN) == Fetched(shared.tip(MAIN), None, shared.tip(LOG))
     assert shared.tip(ORIGIN.tracked(RECEIPTS)) == ""
     assert shared.tip(RECEIPTS) != ""
 
@@ -215,7 +216,7 @@ class Cut:
         """One fetch brings everything back, touches nothing of our own, and the next has nothing to mend."""
         assert self.fetch() == self.there
         assert len(self.said) == (0 if by_git else 1)
-        whole = self.clone.git("rev-list", "--objects", *filter(None, self.there))
+        whole = self.clone.git("rev-list", "--objects", *filter(None, self.there[:3]))
         assert whole
         assert {ref: self.clone.tip(ref) for ref in self.local} == self.local
         before = [*self.said]
@@ -311,7 +312,7 @@ def test_p6_a_partial_clone_gets_a_lost_pack_again(bare: Bare, shared: Clone) ->
         path.unlink()
     said: list[str] = []
     fetched = remote.fetch(clone.plumbing, ORIGIN, said.append)
-    assert fetched == (shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
+    assert fetched == Fetched(shared.tip(MAIN), shared.tip(RECEIPTS), shared.tip(LOG))
     clone.git("rev-list", "--objects", "--missing=allow-promisor", TRACKED[0])
 
 
@@ -386,7 +387,7 @@ def test_setting_up_makes_plain_pull_bring_the_notes_and_may_be_repeated(bare: B
     assert picked.set_up
     assert not remote.setup_fetch(other.plumbing, picked)
     other.git("pull", "-q")
-    assert other.git("config", "--get-all", "remote.origin.fetch").splitlines()[1:] == [GLOB]
+    assert other.git("config", "--get-all", "remote.origin.fetch").splitlines()[1:] == [GLOB, BRANCH_GLOB]
     assert other.tip(ORIGIN.tracked(RECEIPTS)) == shared.tip(RECEIPTS)
 
 
@@ -530,7 +531,9 @@ def test_fetch_and_push_over_smart_http(bare: Bare, clone: Clone, tmp_path: Path
         assert pushing.push(clone.plumbing, ORIGIN, updates(clone)).answer is Answer.APPLIED
         other = bare.clone("other")
         other.git("remote", "set-url", "origin", f"{url}/remote.git")
-        assert remote.fetch(other.plumbing, ORIGIN) == (clone.tip(MAIN), clone.tip(RECEIPTS), clone.tip(LOG))
+        assert remote.fetch(other.plumbing, ORIGIN) == Fetched(
+            clone.tip(MAIN), clone.tip(RECEIPTS), clone.tip(LOG)
+        )
         other.commit(theirs="x")
         other.git("push", "-q", "origin", "main")
         clone.record("out/b.md", "b")
@@ -544,4 +547,4 @@ def test_everything_works_with_sha256(tmp_path: Path) -> None:
     clone = bare.clone("clone")
     clone.record("out/a.md", "a")
     assert pushing.push(clone.plumbing, ORIGIN, {RECEIPTS: clone.tip(RECEIPTS)}).answer is Answer.APPLIED
-    assert remote.fetch(clone.plumbing, ORIGIN) == (None, clone.tip(RECEIPTS), None)
+    assert remote.fetch(clone.plumbing, ORIGIN) == Fetched(None, clone.tip(RECEIPTS), None)
