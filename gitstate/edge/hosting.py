@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
+from gitstate.edge import remote
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
+from gitstate.edge.probe import Found
 from gitstate.edge.pushing import put
 from gitstate.edge.remote import Remote, ask
 
@@ -41,6 +43,43 @@ def look(git: Git, objects: Objects, there: Remote) -> Takes:
     finally:
         deleting = probe.clean()
     return takes._replace(deleting=deleting, words=probe.words)
+
+
+def findings(takes: Takes, name: str) -> list[Found]:
+    """What follows from it, for people. A remote that takes less breaks no promise. `name`: of the remote."""
+    said = ": " + takes.words.splitlines()[0] if takes.words else ""
+    if not takes.anything:
+        return [
+            Found("pushing", None, f"{name} takes nothing from here now{said}; results stay in this clone")
+        ]
+    notes = (
+        Found("notes", True, f"{name} takes them")
+        if takes.notes
+        else Found("notes", None, f"{name} refuses them{said}; receipts go to branches below gitstate/ there")
+        if takes.branches
+        else Found(
+            "notes", None, f"{name} refuses them, and such branches{said}; receipts stay in this clone"
+        )
+    )
+    at_once = (
+        Found("all or nothing", True, f"{name} takes branch and notes in one push")
+        if takes.at_once
+        else Found("all or nothing", None, f"{name} does not; notes are pushed first, then the branch")
+    )
+    where = "" if takes.others else " as branches below gitstate/lease/"
+    leases = (
+        Found("leases", True, f"{name} takes them{where}: machines may run at once")
+        if takes.at_once and takes.deleting and (takes.others or takes.branches)
+        else Found("leases", None, f"{name} takes none; {remote.WITHOUT_LEASES}")
+    )
+    deleting = (
+        Found("deleting refs", True, f"{name} lets them be deleted")
+        if takes.deleting
+        else Found(
+            "deleting refs", None, f"{name} does not; gitstate/probe stays there, and so do pauses, emptied"
+        )
+    )
+    return [notes, at_once, leases, deleting]
 
 
 class _Probe:

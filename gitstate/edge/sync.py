@@ -146,6 +146,11 @@ def _otherwise(
             f"{there.name} takes nothing from this clone at the moment.\n{pushed.words or takes.words}".rstrip(),
             "What is finished is safe here; `gitstate sync` delivers it. If that stays so, look at your rights there.",
         )
+    if fenced and not (takes.at_once and takes.deleting):
+        raise ComeBackLater(
+            f"{there.name} does not take what fences a publish: several refs at once, and that leases are deleted.",
+            f"{remote.WITHOUT_LEASES}. What is finished is safe here; `gitstate sync` delivers it.",
+        )
     if manner.tried:
         raise _refusal(there, pushed)
     if takes.notes is False and takes.branches and fetched.home is not BRANCHES:
