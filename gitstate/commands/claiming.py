@@ -16,7 +16,7 @@ from gitstate.core import lease
 from gitstate.core.identity import work_id
 from gitstate.core.lease import Claim, Standing
 from gitstate.core.snapshot import WorkKey
-from gitstate.edge import remote
+from gitstate.edge import hosting
 from gitstate.edge.branch import withhold
 from gitstate.edge.clock import Clock
 from gitstate.edge.keep import keep
@@ -285,7 +285,7 @@ class Claiming:
         """Before the first claim. The name is noted so that the next run here knows that it is dead, should this one
         die. Raises ComeBackLater where the remote does not take what fences."""
         if not self._noted:
-            remote.require_atomic(self.session.clone.git, self._there)
+            hosting.require_atomic(self.session.clone.git, self._there)
             self._memory.note(self.leases.me)
             self._noted = True
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from gitstate.edge import remote
+from gitstate.edge import gitconfig
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.probe import Found
 from gitstate.edge.pushing import put
-from gitstate.edge.remote import Remote, ask
+from gitstate.edge.remote import Remote, address, ask, first_line, last, quiet, settings
+from gitstate.edge.repo import RECEIPTS
+from gitstate.errors import ComeBackLater
 
 _NOTE, _OTHER, _BRANCH = "refs/notes/gitstate-probe", "refs/gitstate/probe", "refs/heads/gitstate/probe"
+WITHOUT_LEASES = (
+    "Without leases let one machine run at a time, or each its own part: gitstate run --shard 1/2"
+)
 _AT_ONCE = 3  # refs that a sync pushes at once: branch, receipts and log
 
 
@@ -70,7 +75,7 @@ def findings(takes: Takes, name: str) -> list[Found]:
     leases = (
         Found("leases", True, f"{name} takes them{where}: machines may run at once")
         if takes.at_once and takes.deleting and (takes.others or takes.branches)
-        else Found("leases", None, f"{name} takes none; {remote.WITHOUT_LEASES}")
+        else Found("leases", None, f"{name} takes none; {WITHOUT_LEASES}")
     )
     deleting = (
         Found("deleting refs", True, f"{name} lets them be deleted")
@@ -80,6 +85,39 @@ def findings(takes: Takes, name: str) -> list[Found]:
         )
     )
     return [notes, at_once, leases, deleting]
+
+
+def require_atomic(git: Git, remote: Remote) -> None:
+    """Raise ComeBackLater unless the remote takes pushes that are all or nothing. Asked once; then it is known.
+
+    Only such a push is fenced. Nothing is changed there.
+    """
+    key, known = f"gitstate.{remote.label}.atomic", settings(git)
+    if last(known, key) == address(known, remote):
+        return
+    done = git.run(
+        *(
+            "push",
+            "--quiet",
+            "--dry-run",
+            "--atomic",
+            "--no-verify",
+            "--",
+            remote.name,
+            "HEAD:refs/gitstate/probe",
+        ),
+        env=quiet(),
+        check=False,
+        interruptible=True,
+    )
+    if done.code:
+        ask(git, remote, (RECEIPTS,))
+        raise ComeBackLater(
+            f"{remote.name} does not take pushes that are all or nothing (git push --atomic), so nothing could be "
+            f"fenced: {first_line(done)}",
+            WITHOUT_LEASES,
+        )
+    gitconfig.change(git, "--replace-all", key, address(known, remote))
 
 
 class _Probe:

@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
 from gitstate.core.receipt import Receipt, Unreadable, decode_receipt
-from gitstate.edge import notes, pushing, remote, tracking, worktree
+from gitstate.edge import hosting, notes, pushing, remote, tracking, worktree
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.pushing import Answer, Pushed, Swap, Swapped
@@ -158,7 +158,7 @@ class Leases:
             if not won and swapped.refused | swapped.unclear:
                 raise ComeBackLater(
                     f"{self._there.name} does not take leases: {swapped.words}",
-                    remote.WITHOUT_LEASES,
+                    hosting.WITHOUT_LEASES,
                 )
             return won
 

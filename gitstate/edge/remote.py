@@ -35,9 +35,6 @@ from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
 HEADS = "refs/heads/"
 _RESERVED = HEADS + "gitstate/"
-WITHOUT_LEASES = (
-    "Without leases let one machine run at a time, or each its own part: gitstate run --shard 1/2"
-)
 
 # A fetch that asks only for what we named. `--refmap=` ignores the configured refspecs: one like
 # `+refs/notes/*:refs/notes/*` would otherwise overwrite unpushed receipts in passing. One pack, not loose
@@ -129,10 +126,10 @@ def pick(git: Git, branch: str | None) -> Remote | None:
     """
     known = settings(git)
     short = branch[len(HEADS) :] if branch else ""
-    name = _last(known, f"branch.{short}.remote")
-    merge = _last(known, f"branch.{short}.merge") or branch or ""
+    name = last(known, f"branch.{short}.remote")
+    merge = last(known, f"branch.{short}.merge") or branch or ""
     if not name or name == ".":
-        if not _last(known, "remote.origin.url"):
+        if not last(known, "remote.origin.url"):
             return None
         name, merge = "origin", branch or ""
     if merge and not merge.startswith(HEADS):
@@ -146,10 +143,10 @@ def pick(git: Git, branch: str | None) -> Remote | None:
             f"{merge[len(HEADS) :]} cannot hold results.",
             "Record on another one: gitstate run --branch NAME",
         )
-    pushes_to = _last(known, f"branch.{short}.pushremote") or _last(known, "remote.pushdefault")
+    pushes_to = last(known, f"branch.{short}.pushremote") or last(known, "remote.pushdefault")
     remote = Remote(name, merge, pushes_to if pushes_to != name else "")
     return remote._replace(
-        seen=_last(known, f"gitstate.{remote.label}.fetched") == _address(known, remote),
+        seen=last(known, f"gitstate.{remote.label}.fetched") == address(known, remote),
         set_up=set(_notes_refspecs(remote)) <= set(known.get(f"remote.{name}.fetch", [])),
     )
 
@@ -274,39 +271,6 @@ def ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
     return {ref: oid for oid, ref in pairs if ref in wanted}
 
 
-def require_atomic(git: Git, remote: Remote) -> None:
-    """Raise ComeBackLater unless the remote takes pushes that are all or nothing. Asked once; then it is known.
-
-    Only such a push is fenced. Nothing is changed there.
-    """
-    key, known = f"gitstate.{remote.label}.atomic", settings(git)
-    if _last(known, key) == _address(known, remote):
-        return
-    done = git.run(
-        *(
-            "push",
-            "--quiet",
-            "--dry-run",
-            "--atomic",
-            "--no-verify",
-            "--",
-            remote.name,
-            "HEAD:refs/gitstate/probe",
-        ),
-        env=quiet(),
-        check=False,
-        interruptible=True,
-    )
-    if done.code:
-        ask(git, remote, (RECEIPTS,))
-        raise ComeBackLater(
-            f"{remote.name} does not take pushes that are all or nothing (git push --atomic), so nothing could be "
-            f"fenced: {first_line(done)}",
-            WITHOUT_LEASES,
-        )
-    gitconfig.change(git, "--replace-all", key, _address(known, remote))
-
-
 def missing(git: Git, oids: Iterable[str]) -> list[str]:
     """Those of `oids` (blobs) that a partial clone does not hold, in one process and without fetching any.
 
@@ -383,14 +347,16 @@ def _not_whole(remote: Remote, lost: Sequence[Broken]) -> CorruptState:
 def _mark_fetched(git: Git, remote: Remote) -> None:
     if not remote.seen:
         key = f"gitstate.{remote.label}.fetched"
-        gitconfig.change(git, "--replace-all", key, _address(settings(git), remote))
+        gitconfig.change(git, "--replace-all", key, address(settings(git), remote))
 
 
-def _address(known: Settings, remote: Remote) -> str:
-    return _last(known, f"remote.{remote.name}.url") or remote.name
+def address(known: Settings, remote: Remote) -> str:
+    """The URL that a remote has in these settings: what was found out about it holds for that alone."""
+    return last(known, f"remote.{remote.name}.url") or remote.name
 
 
-def _last(known: Settings, key: str) -> str:
+def last(known: Settings, key: str) -> str:
+    """The setting that counts; "" for none."""
     return known[key][-1] if known.get(key) else ""
 
 

@@ -143,13 +143,14 @@ def _otherwise(
     takes = hosting.look(git, objects, there)
     if not takes.anything:
         raise ComeBackLater(
-            f"{there.name} takes nothing from this clone at the moment.\n{pushed.words or takes.words}".rstrip(),
+            f"{there.name} takes nothing from this clone at the moment{_said(pushed.words or takes.words)}.",
             "What is finished is safe here; `gitstate sync` delivers it. If that stays so, look at your rights there.",
         )
     if fenced and not (takes.at_once and takes.deleting):
         raise ComeBackLater(
             f"{there.name} does not take what fences a publish: several refs at once, and that leases are deleted.",
-            f"{remote.WITHOUT_LEASES}. What is finished is safe here; `gitstate sync` delivers it.",
+            f"{hosting.WITHOUT_LEASES}, and take `coordinate` out of the configuration. What is finished is safe "
+            "here; `gitstate sync` delivers it then.",
         )
     if manner.tried:
         raise _refusal(there, pushed)
@@ -160,6 +161,13 @@ def _otherwise(
     if manner.atomic and takes.at_once is False and not fenced:
         return manner._replace(atomic=False, tried=True)
     raise _refusal(there, pushed)
+
+
+def _said(words: str) -> str:
+    """What the remote itself said first, as the end of a sentence for people."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    own = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    return f" ({first.rstrip('.')})" if (first := next(filter(None, own + lines), "")) else ""
 
 
 def preview(

@@ -187,7 +187,7 @@ def test_what_the_remote_takes_is_tried_and_nothing_is_left_there(clone: Path) -
 
 
 def test_a_remote_that_takes_only_branches_is_said_and_is_no_failure(clone: Path) -> None:
-    hosts.in_parts(remote_of(clone))
+    hosts.in_parts(remote_of(clone).path)
     done = doctor(clone, "--json")
     assert done.returncode == 0
     found = {each["name"]: each for each in json.loads(done.stdout)["found"]}
@@ -200,7 +200,7 @@ def test_a_remote_that_takes_only_branches_is_said_and_is_no_failure(clone: Path
 
 def test_offline_no_remote_is_asked(clone: Path) -> None:
     bare = remote_of(clone)
-    hosts.limited(bare, 0)
+    hosts.limited(bare.path, 0)
     done = doctor(clone, "--offline")
     assert done.returncode == 0
     assert "origin" not in done.stdout

@@ -64,9 +64,9 @@ def probes_left(bare: Bare) -> list[str]:
 
 @pytest.mark.parametrize("refuse", hosts.BRANCHES_ONLY, ids=lambda f: f.__name__)
 def test_p3_on_a_host_that_takes_only_branches_notes_travel_as_branches(
-    bare: Bare, refuse: Callable[[Bare], None]
+    bare: Bare, refuse: Callable[[Path], None]
 ) -> None:
-    refuse(bare)
+    refuse(bare.path)
     a = first(bare)
     # (where refs are hidden, git lets the rest of an atomic push through)
     assert a.sync().went[1:] == (1, 1)
@@ -89,7 +89,7 @@ def test_p3_on_a_host_that_takes_only_branches_notes_travel_as_branches(
 
 def test_p3_a_host_that_takes_only_branches_is_one_over_smart_http_too(bare: Bare, tmp_path: Path) -> None:
     subprocess.run(("git", "config", "http.receivepack", "true"), cwd=bare.path, check=True)
-    hosts.hidden(bare)
+    hosts.hidden(bare.path)
     a = first(bare)
     with serve(tmp_path) as url:
         a.git("remote", "set-url", "origin", f"{url}/remote.git")
@@ -105,7 +105,7 @@ def test_p3_a_host_that_takes_only_branches_is_one_over_smart_http_too(bare: Bar
 
 
 def test_on_such_a_host_later_pushes_are_one_each(bare: Bare) -> None:
-    hosts.hidden(bare)
+    hosts.hidden(bare.path)
     a = first(bare)
     a.sync()
     a.record("out/1.md", "1")
@@ -120,7 +120,7 @@ def test_p3_where_a_host_has_both_their_union_counts(bare: Bare) -> None:
     a.sync()
     b = bare.clone("b")
     b.sync()
-    hosts.hidden(bare)  # from now on
+    hosts.hidden(bare.path)  # from now on
     b.record("out/b.md", "b")
     b.sync()
     a.sync()
@@ -137,7 +137,7 @@ def test_p3_where_a_host_has_both_their_union_counts(bare: Bare) -> None:
 
 
 def test_plain_pull_brings_the_notes_of_such_a_host(bare: Bare) -> None:
-    hosts.hidden(bare)
+    hosts.hidden(bare.path)
     a = first(bare)
     a.sync()
     b = bare.clone("b")
@@ -178,7 +178,7 @@ def test_a_host_that_takes_notes_and_two_refs_a_push_gets_it_in_parts(bare: Bare
 @pytest.mark.parametrize("most", [0, 1, 2])
 def test_too_many_pushes_are_something_to_come_back_for_and_make_no_branches(bare: Bare, most: int) -> None:
     a = first(bare)
-    hosts.limited(bare, most)
+    hosts.limited(bare.path, most)
     for n in range(most):
         a.record(f"out/{n + 1}.md", "x")
         a.sync()
@@ -189,7 +189,7 @@ def test_too_many_pushes_are_something_to_come_back_for_and_make_no_branches(bar
     assert "safe here" in caught.value.hint
     assert len((bare.path / "pushes").read_text().split()) <= most + 12
     (bare.path / "pushes").unlink()
-    hosts.limited(bare, 1)
+    hosts.limited(bare.path, 1)
     assert a.sync().went.receipts
     assert set(notes_there(bare)) == set(NOTES)
 
@@ -198,7 +198,7 @@ def test_a_pause_between_refused_pushes_grows(bare: Bare, monkeypatch: pytest.Mo
     waited: list[int] = []
     monkeypatch.setattr(remote, "pause", waited.append)
     a = first(bare)
-    hosts.limited(bare, 0)
+    hosts.limited(bare.path, 0)
     with pytest.raises(ComeBackLater):
         a.sync()
     assert waited == [0, 4, 8]
@@ -224,8 +224,8 @@ ALL = Takes(True, True, True, True, True)
     ],
     ids=["all", *(f.__name__ for f in hosts.BRANCHES_ONLY), "none"],
 )
-def test_what_a_host_takes_is_tried(bare: Bare, refuse: Callable[[Bare], None], takes: Takes) -> None:
-    refuse(bare)
+def test_what_a_host_takes_is_tried(bare: Bare, refuse: Callable[[Path], None], takes: Takes) -> None:
+    refuse(bare.path)
     clone = first(bare)
     there = remote.pick(clone.plumbing, MAIN)
     assert there is not None

@@ -131,9 +131,9 @@ def test_a_pause_that_cannot_be_read_is_an_error_with_the_way_out(bare: Bare, co
 
 @pytest.mark.parametrize("refuse", [hosts.hidden, hosts.per_ref, hosts.keeping], ids=lambda f: f.__name__)
 def test_on_a_host_that_takes_only_branches_a_pause_is_one(
-    bare: Bare, refuse: Callable[[Bare], None]
+    bare: Bare, refuse: Callable[[Path], None]
 ) -> None:
-    refuse(bare)
+    refuse(bare.path)
     one, other = bare.clone("one"), bare.clone("other")
     for _ in range(2):
         assert of(one).set(a_pause())
@@ -161,7 +161,7 @@ def test_a_pause_that_cannot_be_deleted_is_marked_as_lifted(bare: Bare) -> None:
 def test_a_pause_from_before_its_host_took_only_branches_is_outlived(bare: Bare) -> None:
     one, other = bare.clone("one"), bare.clone("other")
     assert of(one).set(a_pause())
-    hosts.per_ref(bare)
+    hosts.per_ref(bare.path)
     later = of(other)
     assert later.set(pause.claim(later.standing["gpt-5"].pause, "me", OPENS))
     assert of(one).standing["gpt-5"].pause.holder == "me"
