@@ -44,6 +44,7 @@ Config = Annotated[
     str, typer.Option("--config", help="The configuration, relative to the repository's root.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
+NotAsked = Annotated[bool, typer.Option("--offline", help="Do not ask the remote.")]
 Why = Annotated[str, typer.Option("--why", help="The reason, kept with who and when.")]
 
 
@@ -374,13 +375,13 @@ def probe(
 
 
 @cli.command()
-def doctor(json: Json = False) -> int:
+def doctor(json: Json = False, offline: NotAsked = False) -> int:
     """Try what this file system, git and remote can do."""
     from gitstate.commands.clone import Clone
     from gitstate.commands.doctor import doctor
 
     with Clone() as clone:
-        return doctor(clone, as_json=json)
+        return doctor(clone, as_json=json, offline=offline)
 
 
 @cli.command()
@@ -444,11 +445,12 @@ def classify(
 def init(
     example: Annotated[str, typer.Option("--example", help="Write this example; `list` names them.")] = "",
     no_hooks: Annotated[bool, typer.Option("--no-hooks", help="Leave the git hooks as they are.")] = False,
+    offline: NotAsked = False,
 ) -> int:
     """Write a starter, set up fetching of receipts, install the hooks. Safe to repeat."""
     from gitstate.commands.init import init
 
-    return init(example, hooks=not no_hooks)
+    return init(example, hooks=not no_hooks, offline=offline)
 
 
 @cli.command()

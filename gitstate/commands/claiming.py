@@ -16,13 +16,14 @@ from gitstate.core import lease
 from gitstate.core.identity import work_id
 from gitstate.core.lease import Claim, Standing
 from gitstate.core.snapshot import WorkKey
-from gitstate.edge import remote
+from gitstate.edge import hosting
 from gitstate.edge.branch import withhold
 from gitstate.edge.clock import Clock
 from gitstate.edge.keep import keep
 from gitstate.edge.leasememory import Memory
 from gitstate.edge.leases import Leases, Unpublished, unpublished
-from gitstate.edge.remote import Pushed, Remote
+from gitstate.edge.pushing import Pushed
+from gitstate.edge.remote import Remote
 from gitstate.edge.renewing import Renewing
 from gitstate.errors import ComeBackLater, GitstateError
 
@@ -289,7 +290,7 @@ class Claiming:
         """Before the first claim. The name is noted so that the next run here knows that it is dead, should this one
         die. Raises ComeBackLater where the remote does not take what fences."""
         if not self._noted:
-            remote.require_atomic(self.session.clone.git, self._there)
+            hosting.require_atomic(self.session.clone.git, self._there)
             self._memory.note(self.leases.me)
             self._noted = True
 

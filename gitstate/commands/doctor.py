@@ -6,20 +6,21 @@ import json
 
 from gitstate import show
 from gitstate.commands.clone import Clone
-from gitstate.edge import leases, lock, probe, remote
+from gitstate.edge import hosting, lock, probe, remote
 from gitstate.edge.probe import Found
-from gitstate.edge.remote import Remote
-from gitstate.edge.repo import LEASE_HEADS
 from gitstate.errors import GitstateError
 
 
-def doctor(clone: Clone, *, as_json: bool = False) -> int:
-    """Returns 0, or 1 where something that gitstate's promises stand on does not work here."""
+def doctor(clone: Clone, *, as_json: bool = False, offline: bool = False) -> int:
+    """Returns 0, or 1 where something that gitstate's promises stand on does not work here.
+
+    `offline`: the remote is not asked.
+    """
     repository = clone.repository
     found = [
         probe.git_version(clone.git),
         *probe.file_system(repository.state, repository.root),
-        *_remote(clone),
+        *([] if offline else _remote(clone)),
     ]
     if as_json:
         fields = {"format": 1, "found": [each._asdict() for each in found]}
@@ -37,7 +38,7 @@ def doctor(clone: Clone, *, as_json: bool = False) -> int:
 
 
 def _remote(clone: Clone) -> list[Found]:
-    """Whether the remote answers, and whether it has receipts."""
+    """Whether the remote answers, whether it has receipts, and what it takes."""
     head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
     there = remote.pick(clone.git, head or None)
     if there is None:
@@ -46,18 +47,11 @@ def _remote(clone: Clone) -> list[Found]:
         refs = remote.refs(clone.git, there)
     except GitstateError as error:
         return [Found("remote", None, f"{there.name}: {error.message.splitlines()[0]}")]
-    notes = sorted(ref for ref in refs if ref.startswith("refs/notes/gitstate"))
+    notes = sorted(ref for ref in refs if ref != there.branch)
     words = f"has {', '.join(notes)}" if notes else "has no receipts yet"
-    return [Found("remote", True, f"{there.name} answers and {words}"), _leases(clone, there)]
-
-
-def _leases(clone: Clone, there: Remote) -> Found:
-    """Whether machines that run at once can share works on the remote."""
+    found = [Found("remote", True, f"{there.name} answers and {words}")]
     try:
-        home = leases.takes(clone.git, clone.objects, there)
+        takes = hosting.look(clone.git, clone.objects, there)
     except GitstateError as error:
-        return Found("leases", None, error.message.splitlines()[0])
-    if not home:
-        return Found("leases", None, f"{there.name} takes none; {remote.WITHOUT_LEASES}")
-    words = f" as branches below {home}" if home == LEASE_HEADS else ""
-    return Found("leases", True, f"{there.name} takes them{words}: machines may run at once")
+        return [*found, Found("pushing", None, error.message.splitlines()[0])]
+    return found + hosting.findings(takes, there.name)

@@ -1,6 +1,6 @@
 """`gitstate init`: a starter where no file stands, receipts that plain `git fetch` brings, and the hooks.
 
-Never overwrites, never commits, never pushes; safe to repeat.
+Never overwrites, never commits, leaves nothing on the remote; safe to repeat.
 """
 
 from __future__ import annotations
@@ -14,17 +14,20 @@ from gitstate.commands import hooks as git_hooks
 from gitstate.commands.clone import CONFIG, Clone, statuses_of, utc_now
 from gitstate.core.problems import nearest
 from gitstate.data import folder
-from gitstate.edge import probe, remote
+from gitstate.edge import hosting, probe, remote
 from gitstate.edge.files import write_whole
 from gitstate.edge.git import Git
-from gitstate.edge.repo import RECEIPTS, Repository, find
+from gitstate.edge.objects import Objects
+from gitstate.edge.repo import Repository, find
 from gitstate.errors import ComeBackLater, ConfigError, GitstateError, UsageError
 
 STARTER = "starter"
 
 
-def init(example: str, *, hooks: bool) -> int:
+def init(example: str, *, hooks: bool, offline: bool = False) -> int:
     """Set up the repository that the current folder lies in; `example` is one of the examples, or "list".
+
+    The remote is asked what it has and takes, unless `offline`.
 
     Returns 0, for files that are written are of use whatever the file system can do: that is said, and `run`
     refuses by itself where it must. UsageError outside a repository and for an example that there is not.
@@ -44,7 +47,7 @@ def init(example: str, *, hooks: bool) -> int:
         show.tell(f"At the root of the repository, {show.safe(repository.root)}:")
     facts = _facts(repository)
     written = _write(repository.root, example or STARTER)
-    changed = _set_up_fetching(git, facts)
+    changed = _set_up_fetching(repository, git, facts, offline)
     if hooks:
         git_hooks.install()
     if written or changed:
@@ -160,8 +163,9 @@ def _facts(repository: Repository) -> _Facts:
     return _Facts(branch, remotes, signs, os.access(hook, os.X_OK))
 
 
-def _set_up_fetching(git: Git, facts: _Facts) -> bool:
-    """Let plain `git fetch` bring the receipts, and say what the remote has of them. True if it changed anything."""
+def _set_up_fetching(repository: Repository, git: Git, facts: _Facts, offline: bool) -> bool:
+    """Let plain `git fetch` bring the receipts, and say what the remote has of them, and takes. True if it changed
+    anything."""
     if not facts.remotes:
         show.tell(
             "No remote yet. Once there is one, `gitstate run` and `gitstate sync` set it up by themselves."
@@ -182,17 +186,24 @@ def _set_up_fetching(git: Git, facts: _Facts) -> bool:
     name = show.safe(there.name)
     if changed:
         show.tell(f"`git fetch` now brings receipts from {name}, too.")
+    if offline:
+        show.tell(f"{name} was not asked (--offline). Later: gitstate doctor")
+        return changed
     try:
         refs = remote.refs(git, there)
+        if any(home.receipts in refs for home in remote.HOMES):
+            show.tell(f"{name} has receipts already: `gitstate sync` fetches them.")
+        else:
+            show.tell(f"{name} answers, and has no receipts yet.")
+        takes = hosting.look(git, Objects(git, repository), there)
     except ComeBackLater as error:
         show.tell(f"{show.safe(error.message.rstrip('.'))}. Nothing else depends on that now.")
         return changed
-    if RECEIPTS in refs:
-        show.tell(f"{name} has receipts already: `gitstate sync` fetches them.")
-    else:
-        show.tell(
-            f"{name} answers, and has no receipts yet. Whether it takes {RECEIPTS}, the first push shows."
-        )
+    less = [each for each in hosting.findings(takes, there.name) if not each.works]
+    if not less:
+        show.tell(f"{name} takes all that gitstate pushes (notes, leases, all at once, deleting): tried.")
+    for each in less:
+        show.tell(f"What {name} takes less: {each.name}: {show.safe(each.words)}.")
     return changed
 
 

@@ -11,12 +11,12 @@ from gitstate.commands.clone import Clone
 from gitstate.commands.locked import locked
 from gitstate.commands.target import Target, target
 from gitstate.core import lease
-from gitstate.edge import remote
+from gitstate.edge import hosting, remote
 from gitstate.edge import sync as edge
 from gitstate.edge.clock import Clock
 from gitstate.edge.leasememory import Memory
 from gitstate.edge.leases import Leases, unpublished
-from gitstate.edge.remote import Pushed
+from gitstate.edge.pushing import Pushed
 from gitstate.errors import GitstateError
 
 
@@ -62,7 +62,7 @@ def _fenced(clone: Clone, aim: Target) -> Optional[Callable[[Mapping[str, str]],
         found = unpublished(clone.git, clone.objects, there, aim.branch)
         works = [one.receipt for one in found if one.receipt.slug in slugs]
         if works:
-            remote.require_atomic(clone.git, there)
+            hosting.require_atomic(clone.git, there)
             memory.note(leases.me)
             leases.look()
             leases.claim_finished(works)  # (if others published before, the branch has moved: it is refused)

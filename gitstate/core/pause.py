@@ -16,6 +16,7 @@ from blake3 import blake3
 from gitstate.core.verdict import STATES
 
 FORMAT = 1
+LIFTED = b'{"v":1,"lifted":true}\n'  # what stands for no pause, on a host that lets no ref be deleted
 _FIRST, _LONGEST = 300.0, 3600.0  # seconds between probes where no time was stated; doubled each time
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 

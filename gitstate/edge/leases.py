@@ -17,10 +17,11 @@ from typing import NamedTuple, Optional
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
 from gitstate.core.receipt import Receipt, Unreadable, decode_receipt
-from gitstate.edge import notes, remote, tracking, worktree
+from gitstate.edge import hosting, notes, pushing, remote, tracking, worktree
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.remote import Answer, Pushed, Remote, Swap, Swapped
+from gitstate.edge.pushing import Answer, Pushed, Swap, Swapped
+from gitstate.edge.remote import Remote
 from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState
@@ -29,7 +30,6 @@ _REFUSALS = 3  # in a row, with nothing moved on the remote, that are no race an
 _TRIES = 2 * _REFUSALS  # of claiming: refs of both kinds
 _MENDINGS = 2
 _HOME = {"own": LEASES, "heads": LEASE_HEADS}
-_HEAD = b"tree %s\nauthor gitstate <gitstate> 0 +0000\ncommitter gitstate <gitstate> 0 +0000\n\n"
 
 
 class LeaseLost(ComeBackLater):
@@ -131,7 +131,7 @@ class Leases:
                 bucket: known._replace(since=-math.inf) if known.lease.holder in self.dead else known
                 for bucket, known in seen.items()
             }
-            remote.swap_all(self._git, self._there, doubled)
+            pushing.swap_all(self._git, self._there, doubled)
 
     def claim(self, works: Mapping[str, Sequence[Claim]]) -> list[str]:
         """Take the buckets of `works` (as `core.lease.choose` gives them) in one push; those that are now held.
@@ -158,7 +158,7 @@ class Leases:
             if not won and swapped.refused | swapped.unclear:
                 raise ComeBackLater(
                     f"{self._there.name} does not take leases: {swapped.words}",
-                    remote.WITHOUT_LEASES,
+                    hosting.WITHOUT_LEASES,
                 )
             return won
 
@@ -209,7 +209,7 @@ class Leases:
             self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due)))
 
     def push(self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim]) -> Pushed:
-        """`remote.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
+        """`pushing.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
 
         `slugs`: of the works that the updates publish (`unpublished`). Raises LeaseLost, and sends nothing, where one
         of them is not held; ComeBackLater if the remote cannot be reached.
@@ -221,7 +221,7 @@ class Leases:
             begun, claims = self._elapsed(), tuple(left)
             changes = lease.fence(self.seen, self.me, claims, _nonce, self.length)
             swaps = self._swaps(changes)
-            pushed = remote.push(self._git, self._there, updates, fence=list(swaps.values()))
+            pushed = pushing.push(self._git, self._there, updates, fence=list(swaps.values()))
             if pushed.answer is Answer.APPLIED:
                 self._took(changes, swaps, begun)
                 self._held.update({b: one.works for b, one in changes.items() if one is not None})
@@ -235,7 +235,7 @@ class Leases:
     def _change(self, changes: Mapping[str, Optional[Lease]]) -> Swapped:
         """Write buckets' leases, or (None) remove them; unless all went well, what the remote has is read anew."""
         begun, swaps = self._elapsed(), self._swaps(changes)
-        swapped = remote.swap_all(self._git, self._there, list(swaps.values()))
+        swapped = pushing.swap_all(self._git, self._there, list(swaps.values()))
         taken = {bucket: swap for bucket, swap in swaps.items() if swap.ref in swapped.taken}
         self._took(changes, taken, begun)
         if len(taken) < len(swaps):
@@ -246,15 +246,11 @@ class Leases:
         return {
             bucket: Swap(
                 self._refs.get(bucket, f"{self._home}/{self._plan}/{bucket}"),
-                self._write(one) if one is not None else None,
+                self._objects.letter(lease.encode(one)) if one is not None else None,
                 self.seen[bucket].oid if bucket in self.seen else None,
             )
             for bucket, one in changes.items()
         }
-
-    def _write(self, one: Lease) -> str:
-        tree = self._objects.write("tree", b"")
-        return self._objects.write("commit", _HEAD % tree.encode() + lease.encode(one))
 
     def _took(self, changes: Mapping[str, Optional[Lease]], taken: Mapping[str, Swap], begun: float) -> None:
         """Note what the remote took. A lease of one's own counts from before it was sent."""
@@ -310,21 +306,6 @@ class Leases:
         return f"{TRACKED_LEASES}/{self._there.label}/{home}/{rest}"
 
 
-def takes(git: Git, objects: Objects, there: Remote) -> str:
-    """The namespace in which a remote takes leases; "" if in none. Tried with a ref of its own, which is removed again.
-
-    Raises ComeBackLater where it takes nothing that is all or nothing, or cannot be reached.
-    """
-    remote.require_atomic(git, there)
-    commit = objects.write("commit", _HEAD % objects.write("tree", b"").encode() + b"gitstate probe\n")
-    for home in (LEASES, LEASE_HEADS):
-        ref = f"{home}/probe/{_nonce()}"
-        if remote.swap_all(git, there, [Swap(ref, commit, None)]).taken:
-            remote.swap_all(git, there, [Swap(ref, None, commit)])
-            return home
-    return ""
-
-
 class Tracked(NamedTuple):
     """A lease as it was when the remote was last asked."""
 
@@ -365,7 +346,8 @@ def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> list[
     A receipt alone publishes nothing: so goes what was paid for twice. What a person accepted is theirs to publish,
     whoever works on it.
     """
-    ours, theirs = objects.resolve(RECEIPTS), objects.resolve(there.tracked(RECEIPTS))
+    ours = objects.resolve(RECEIPTS)
+    theirs = objects.resolve(there.tracked(remote.home(git, there).receipts))
     if ours is None or ours == theirs:
         return []
     before = objects.resolve(there.tracked_branch) or objects.write("tree", b"")

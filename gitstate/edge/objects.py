@@ -23,6 +23,7 @@ from gitstate.edge.tree import Cache
 from gitstate.errors import CorruptState, GitFailed, GitstateError, NeedsHuman
 
 # A partial clone would otherwise fetch what it lacks object by object.
+_LETTER = b"tree %s\nauthor gitstate <gitstate> 0 +0000\ncommitter gitstate <gitstate> 0 +0000\n\n"
 _NO_FETCH = {"GIT_NO_LAZY_FETCH": "1"}
 
 _OURS = re.compile(r"tmp_obj_\d+_\d+")  # our temporary files, and none of git's
@@ -201,6 +202,11 @@ class Objects:
                 else:
                     self._write_loose(oid, zlib.compress(head + data, 1))
         return oid
+
+    def letter(self, text: bytes) -> str:
+        """A commit on an empty tree that says `text` and nothing else, for a branch to hold: its id. Raises OSError."""
+        tree = self.write("tree", b"")
+        return self.write("commit", _LETTER % tree.encode() + text)
 
     def rely(self, oid: str) -> bool:
         """Whether a sound loose object stands under this id; if so the next barrier covers it.

@@ -1,22 +1,18 @@
-"""Talking to the remote: which one it is, what it has, and what it takes.
+"""Asking the remote: which one it is, what it has, and what is fetched of it.
 
-What happened is read from exit codes, refs and flags, never from the words of a message:
-those are for people.
+What happened is read from exit codes and refs, never from the words of a message: those are for people.
 Nothing here moves a local branch or local notes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import random
 import re
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from gitstate.edge import gitconfig, tracking
@@ -25,9 +21,12 @@ from gitstate.edge.repo import (
     LEASE_HEADS,
     LEASES,
     LOG,
+    NOTE_HEADS,
+    PAUSE_HEADS,
     PAUSES,
     RECEIPTS,
     TRACKED_LEASES,
+    TRACKED_PAUSE_HEADS,
     TRACKED_PAUSES,
     TRACKING,
 )
@@ -35,9 +34,7 @@ from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState, UsageError
 
 HEADS = "refs/heads/"
-WITHOUT_LEASES = (
-    "Without leases let one machine run at a time, or each its own part: gitstate run --shard 1/2"
-)
+_RESERVED = HEADS + "gitstate/"
 
 # A fetch that asks only for what we named. `--refmap=` ignores the configured refspecs: one like
 # `+refs/notes/*:refs/notes/*` would otherwise overwrite unpushed receipts in passing. One pack, not loose
@@ -53,6 +50,18 @@ _MENDINGS = 2  # how often tracking refs are forgotten because what they name is
 _REF_NAME = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
 
 Settings = Mapping[str, Sequence[str]]
+
+
+class Home(NamedTuple):
+    """The refs in which a remote keeps what is noted."""
+
+    receipts: str
+    log: str
+
+
+NOTES = Home(RECEIPTS, LOG)
+BRANCHES = Home(NOTE_HEADS, NOTE_HEADS + "-log")  # on a host that takes nothing but branches and tags
+HOMES = (NOTES, BRANCHES)
 
 
 class Remote(NamedTuple):
@@ -77,57 +86,25 @@ class Remote(NamedTuple):
         return f"refs/remotes/{self.label}/{self.branch[len(HEADS) :]}" if self.branch else ""
 
     def tracked(self, ref: str) -> str:
-        """The local ref that holds what `ref` (branch, receipts, log) is on the remote."""
+        """The local ref that holds what `ref` (branch; receipts, log of either home) is on the remote."""
         if ref == self.branch:
             return self.tracked_branch
+        if ref in BRANCHES:
+            return f"{TRACKING}/{self.label}/heads/notes{ref[len(NOTE_HEADS) :]}"
         return f"{TRACKING}/{self.label}/notes{ref[len(RECEIPTS) :]}"
 
 
 class Fetched(NamedTuple):
-    """What the remote has; None for a ref that it does not have."""
+    """What the remote has; None for a ref that it does not have.
+
+    Its home for notes is the branches as soon as there are any, for somebody had to make them: so the remote itself
+    remembers what it refused, for every clone, and nothing that could grow old is kept here.
+    """
 
     branch: str | None
     receipts: str | None
     log: str | None
-
-
-class Answer(Enum):
-    """What is known about a push after it ended."""
-
-    APPLIED = "applied"
-    REJECTED = "rejected"  # the remote turned refs away
-    HOOK = "hook"  # this clone's own pre-push hook said no
-    UNCLEAR = "unclear"  # no answer for any ref, and the remote does not have what was sent
-
-
-class Pushed(NamedTuple):
-    """The end of one push."""
-
-    answer: Answer
-    refused: tuple[str, ...] = ()  # the remote's refs that it turned away
-    words: str = ""  # what git and the remote said; for people only
-
-
-class Swap(NamedTuple):
-    """A change of one ref by compare-and-swap: from `old` (None: it must not exist) to `new` (None: delete it)."""
-
-    ref: str
-    new: str | None
-    old: str | None
-
-    @property
-    def arguments(self) -> tuple[str, str]:
-        """What `git push` needs for it: what is expected, and what to push."""
-        return f"--force-with-lease={self.ref}:{self.old or ''}", f"{self.new or ''}:{self.ref}"
-
-
-class Swapped(NamedTuple):
-    """What became of some swaps: the refs that hold what they should, and those that are still as they were."""
-
-    taken: frozenset[str]
-    refused: frozenset[str] = frozenset()  # the remote, or git for it, turned the change away
-    unclear: frozenset[str] = frozenset()  # no word of it
-    words: str = ""  # what git and the remote said; for people only
+    home: Home = NOTES  # the one that `receipts` and `log` are of; what the other one has is fetched, too
 
 
 def settings(git: Git) -> dict[str, list[str]]:
@@ -149,10 +126,10 @@ def pick(git: Git, branch: str | None) -> Remote | None:
     """
     known = settings(git)
     short = branch[len(HEADS) :] if branch else ""
-    name = _last(known, f"branch.{short}.remote")
-    merge = _last(known, f"branch.{short}.merge") or branch or ""
+    name = last(known, f"branch.{short}.remote")
+    merge = last(known, f"branch.{short}.merge") or branch or ""
     if not name or name == ".":
-        if not _last(known, "remote.origin.url"):
+        if not last(known, "remote.origin.url"):
             return None
         name, merge = "origin", branch or ""
     if merge and not merge.startswith(HEADS):
@@ -160,38 +137,33 @@ def pick(git: Git, branch: str | None) -> Remote | None:
             f"The upstream of {short} is {merge} of {name}, no branch, so nothing can be pushed to it.",
             f"Give it one: git branch --set-upstream-to=REMOTE/BRANCH {short}",
         )
-    pushes_to = _last(known, f"branch.{short}.pushremote") or _last(known, "remote.pushdefault")
+    if merge.startswith(_RESERVED):
+        raise UsageError(
+            f"Branches of {name} that begin with gitstate/ are for gitstate's own notes, leases and pauses; "
+            f"{merge[len(HEADS) :]} cannot hold results.",
+            "Record on another one: gitstate run --branch NAME",
+        )
+    pushes_to = last(known, f"branch.{short}.pushremote") or last(known, "remote.pushdefault")
     remote = Remote(name, merge, pushes_to if pushes_to != name else "")
     return remote._replace(
-        seen=_last(known, f"gitstate.{remote.label}.fetched") == _address(known, remote),
-        set_up=_notes_refspec(remote) in known.get(f"remote.{name}.fetch", []),
+        seen=last(known, f"gitstate.{remote.label}.fetched") == address(known, remote),
+        set_up=set(_notes_refspecs(remote)) <= set(known.get(f"remote.{name}.fetch", [])),
     )
 
 
 def setup_fetch(git: Git, remote: Remote) -> bool:
     """Make plain `git fetch` and `git pull` bring the notes into their tracking refs. True if that was news.
 
-    A glob, because any other refspec breaks `git pull` while the remote has no notes yet. A remote without
-    any refspec is left alone: one for notes would be its only one.
+    Globs, because any other refspec breaks `git pull` while the remote has no such notes yet. A remote without
+    any refspec is left alone: those for notes would be its only ones.
     """
     if remote.set_up:
         return False
     specs = settings(git).get(f"remote.{remote.name}.fetch", [])
-    wanted = _notes_refspec(remote)
-    if not specs or wanted in specs:
-        return False
-    gitconfig.change(git, "--add", f"remote.{remote.name}.fetch", wanted)
-    return True
-
-
-def clobbering(git: Git, remote: Remote) -> list[str]:
-    """The configured refspecs by which a plain `git fetch` overwrites unpushed local receipts or log."""
-    found = []
-    for spec in settings(git).get(f"remote.{remote.name}.fetch", []):
-        head, star, tail = spec.partition(":")[2].partition("*")
-        if any(r == head if not star else r.startswith(head) and r.endswith(tail) for r in (RECEIPTS, LOG)):
-            found.append(spec)
-    return found
+    lacking = [spec for spec in _notes_refspecs(remote) if spec not in specs] if specs else []
+    for spec in lacking:
+        gitconfig.change(git, "--add", f"remote.{remote.name}.fetch", spec)
+    return bool(lacking)
 
 
 def fetched_before(git: Git, remote: Remote) -> bool:
@@ -200,7 +172,13 @@ def fetched_before(git: Git, remote: Remote) -> bool:
     Tracking refs show it (whoever fetched them), and so does the mark that `fetch` leaves in the
     configuration together with the remote's address: another one was never seen. `remote` as `pick` gave it.
     """
-    return remote.seen or bool(git.run("for-each-ref", "--format=%(refname)", remote.tracked(RECEIPTS)).out)
+    tracked = [remote.tracked(home.receipts) for home in HOMES]
+    return remote.seen or bool(git.run("for-each-ref", "--format=%(refname)", *tracked).out)
+
+
+def home(git: Git, remote: Remote) -> Home:
+    """The remote's home for notes, as of the last fetch; see `Fetched`."""
+    return BRANCHES if git.run("for-each-ref", *map(remote.tracked, BRANCHES)).out else NOTES
 
 
 def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None) -> Fetched:
@@ -212,8 +190,8 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
     Raises ComeBackLater if the remote cannot be reached, GitFailed if it can and fetching still fails,
     CorruptState where what it sends is not whole.
     """
-    names = {ref: remote.tracked(ref) for ref in (remote.branch, RECEIPTS, LOG) if ref}
-    specs = [_notes_refspec(remote), _pauses_refspec(remote), *_lease_refspecs(remote)]
+    names = {ref: remote.tracked(ref) for ref in _ours(remote)}
+    specs = [*_notes_refspecs(remote), *_pauses_refspecs(remote), *_lease_refspecs(remote)]
     with_branch = bool(remote.branch)
     if with_branch:
         specs.append(f"+{remote.branch}:{remote.tracked_branch}")
@@ -222,13 +200,15 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
         # Where asking as usual did not bring it, nothing that is here is offered as known.
         how = "--refetch" if mended == _MENDINGS else "--no-filter"
         done = git.run(
-            *_FETCH, how, "--prune", "--", remote.name, *specs, env=_quiet(), check=False, interruptible=True
+            *_FETCH, how, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
         )
         held, lost = tracking.look(git, [*names.values()], remote.branch)
         if not done.code and not lost:
             _mark_fetched(git, remote)
             tips = {ref: held.get(name) for ref, name in names.items()}
-            return Fetched(tips[remote.branch] if with_branch else None, tips[RECEIPTS], tips[LOG])
+            where = BRANCHES if any(tips[ref] for ref in BRANCHES) else NOTES
+            branch = tips[remote.branch] if with_branch else None
+            return Fetched(branch, tips[where.receipts], tips[where.log], where)
         there = refs(git, remote) if done.code else {}
         if lost and mended < _MENDINGS:
             mended += 1
@@ -248,7 +228,7 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
 
 def fetch_pauses(git: Git, remote: Remote) -> None:
     """Bring the pauses alone. Raises ComeBackLater if the remote cannot be reached."""
-    _fetch_alone(git, remote, [_pauses_refspec(remote)])
+    _fetch_alone(git, remote, _pauses_refspecs(remote))
 
 
 def fetch_leases(git: Git, remote: Remote) -> None:
@@ -259,136 +239,36 @@ def fetch_leases(git: Git, remote: Remote) -> None:
 def _fetch_alone(git: Git, remote: Remote, specs: Sequence[str]) -> None:
     for attempt in range(_FETCH_TRIES):
         done = git.run(
-            *_FETCH, "--prune", "--", remote.name, *specs, env=_quiet(), check=False, interruptible=True
+            *_FETCH, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
         )
         if not done.code:
             return
-        _ask(git, remote, (RECEIPTS,))
+        ask(git, remote, (RECEIPTS,))
         pause(attempt)  # what was listed may be gone when it is asked for
     raise failed(("fetch", remote.name), done)
 
 
 def refs(git: Git, remote: Remote) -> dict[str, str]:
     """What the remote has right now, of branch, receipts and log: ref → object id. Raises ComeBackLater."""
-    return _ask(git, remote, [ref for ref in (remote.branch, RECEIPTS, LOG) if ref])
+    return ask(git, remote, _ours(remote))
 
 
-def _ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
+def _ours(remote: Remote) -> list[str]:
+    return [ref for ref in (remote.branch, *NOTES, *BRANCHES) if ref]
+
+
+def ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
+    """What the remote has right now of the refs `wanted` (full names): ref → object id. Raises ComeBackLater."""
     done = git.run(
-        "ls-remote", "--quiet", "--", remote.name, *wanted, env=_quiet(), check=False, interruptible=True
+        "ls-remote", "--quiet", "--", remote.name, *wanted, env=quiet(), check=False, interruptible=True
     )
     if done.code:
         raise ComeBackLater(
-            f"The remote {remote.name} is out of reach: {_first_line(done)}",
+            f"The remote {remote.name} is out of reach: {first_line(done)}",
             "What is finished here is safe; `gitstate sync` delivers it once the remote answers.",
         )
     pairs = (line.split("\t", 1) for line in os.fsdecode(done.out).splitlines())
     return {ref: oid for oid, ref in pairs if ref in wanted}
-
-
-def push(
-    git: Git, remote: Remote, updates: Mapping[str, str], *, atomic: bool = True, fence: Sequence[Swap] = ()
-) -> Pushed:
-    """Update the remote's refs (ref → object id, in that order), none of them by force.
-
-    All or none, unless `atomic` is off: then the notes go first and the branch after them, because a receipt
-    without its file is legal to find and a file that nothing vouches for is not. With a `fence` (changes of the
-    leases under which this is published; each must change its ref) it is all or none in any case.
-    The user's pre-push hook runs. After no answer the remote is read again and decides.
-    Raises ComeBackLater if it then cannot be reached.
-    """
-    atomic = atomic or bool(fence)
-    if not atomic and remote.branch in updates and len(updates) > 1:
-        rest = {ref: oid for ref, oid in updates.items() if ref != remote.branch}
-        first = push(git, remote, rest, atomic=False)
-        if first.answer is not Answer.APPLIED:
-            return first
-        updates = {remote.branch: updates[remote.branch]}
-    done, hook_refused = _push(git, remote, updates, atomic, fence)
-    refused = tuple(ref for ref, flag in _flags(done.out).items() if flag == "!")
-    words = "\n".join(filter(None, (_refusals(done.out), done.err.strip())))
-    if done.code and refused and not fence:
-        return Pushed(Answer.REJECTED, refused, words)
-    if done.code and hook_refused:
-        return Pushed(Answer.HOOK, (), words)
-    if done.code:
-        # (a lease that is given back twice, as where a line repeats what it was sent, is gone the second time)
-        wanted = {**updates, **{swap.ref: swap.new for swap in fence}}
-        there = _ask(git, remote, [*wanted])
-        if any(there.get(ref) != oid for ref, oid in wanted.items()):
-            return Pushed(Answer.REJECTED if refused else Answer.UNCLEAR, refused, words)
-    _track(git, remote, updates)
-    return Pushed(Answer.APPLIED, (), words)
-
-
-def require_atomic(git: Git, remote: Remote) -> None:
-    """Raise ComeBackLater unless the remote takes pushes that are all or nothing. Asked once; then it is known.
-
-    Only such a push is fenced. Nothing is changed there.
-    """
-    key, known = f"gitstate.{remote.label}.atomic", settings(git)
-    if _last(known, key) == _address(known, remote):
-        return
-    done = git.run(
-        *(
-            "push",
-            "--quiet",
-            "--dry-run",
-            "--atomic",
-            "--no-verify",
-            "--",
-            remote.name,
-            "HEAD:refs/gitstate/probe",
-        ),
-        env=_quiet(),
-        check=False,
-        interruptible=True,
-    )
-    if done.code:
-        _ask(git, remote, (RECEIPTS,))
-        raise ComeBackLater(
-            f"{remote.name} does not take pushes that are all or nothing (git push --atomic), so nothing could be "
-            f"fenced: {_first_line(done)}",
-            WITHOUT_LEASES,
-        )
-    gitconfig.change(git, "--replace-all", key, _address(known, remote))
-
-
-def swap(git: Git, remote: Remote, ref: str, new: str | None, old: str | None) -> bool:
-    """Move one ref of the remote, as `swap_all` does. False: it holds something else by now.
-
-    Raises ComeBackLater if the remote cannot be reached, or does not take such refs.
-    """
-    found = swap_all(git, remote, [Swap(ref, new, old)])
-    if found.refused or found.unclear:
-        raise ComeBackLater(
-            f"{remote.name} does not take {ref}: {found.words}", "Other machines do not see it."
-        )
-    return bool(found.taken)
-
-
-def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
-    """Change refs of the remote in one push, each by itself.
-
-    Not all or none: a ref that others have changed meanwhile is no reason to leave the rest as it is. Unless all
-    went well the remote is read again and decides. Raises ComeBackLater if it then cannot be reached.
-    """
-    if not swaps:
-        return Swapped(frozenset())
-    expected, specs = zip(*(swap.arguments for swap in swaps))
-    done = git.run(
-        *("push", "--porcelain", "--no-verify", "--no-follow-tags", *expected, "--", remote.name, *specs),
-        env=_quiet(),
-        check=False,
-        interruptible=True,
-    )
-    if not done.code:
-        return Swapped(frozenset(swap.ref for swap in swaps))
-    there, flags = _ask(git, remote, [swap.ref for swap in swaps]), _flags(done.out)
-    still = {swap.ref for swap in swaps if there.get(swap.ref) == swap.old != swap.new}
-    refused = frozenset(ref for ref in still if flags.get(ref) == "!")
-    taken = frozenset(swap.ref for swap in swaps if there.get(swap.ref) == swap.new)
-    return Swapped(taken, refused, frozenset(still - refused), _refusals(done.out) or _first_line(done))
 
 
 def missing(git: Git, oids: Iterable[str]) -> list[str]:
@@ -420,7 +300,7 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
         return 0
     wanted = "".join(f"{oid}\n" for oid in absent).encode()
     arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-filter", "--stdin", "--", names[0])
-    done = git.run(*arguments, stdin=wanted, env=_quiet(), check=False, interruptible=True)
+    done = git.run(*arguments, stdin=wanted, env=quiet(), check=False, interruptible=True)
     if done.code:
         refs(git, Remote(names[0], ""))
         raise failed(("fetch", names[0]), done)
@@ -432,12 +312,15 @@ def pause(attempt: int, longest: float = 5.0) -> None:
     time.sleep(random.random() * min(longest, 0.05 * 2**attempt))  # noqa: S311 (no secret)
 
 
-def _notes_refspec(remote: Remote) -> str:
-    return f"+{RECEIPTS}*:{remote.tracked(RECEIPTS)}*"
+def _notes_refspecs(remote: Remote) -> list[str]:
+    return [f"+{home.receipts}*:{remote.tracked(home.receipts)}*" for home in HOMES]
 
 
-def _pauses_refspec(remote: Remote) -> str:
-    return f"+{PAUSES}/*:{TRACKED_PAUSES}/{remote.label}/*"
+def _pauses_refspecs(remote: Remote) -> list[str]:
+    return [
+        f"+{PAUSES}/*:{TRACKED_PAUSES}/{remote.label}/*",
+        f"+{PAUSE_HEADS}/*:{TRACKED_PAUSE_HEADS}/{remote.label}/*",
+    ]
 
 
 def _lease_refspecs(remote: Remote) -> list[str]:
@@ -464,78 +347,20 @@ def _not_whole(remote: Remote, lost: Sequence[Broken]) -> CorruptState:
 def _mark_fetched(git: Git, remote: Remote) -> None:
     if not remote.seen:
         key = f"gitstate.{remote.label}.fetched"
-        gitconfig.change(git, "--replace-all", key, _address(settings(git), remote))
+        gitconfig.change(git, "--replace-all", key, address(settings(git), remote))
 
 
-def _address(known: Settings, remote: Remote) -> str:
-    return _last(known, f"remote.{remote.name}.url") or remote.name
+def address(known: Settings, remote: Remote) -> str:
+    """The URL that a remote has in these settings: what was found out about it holds for that alone."""
+    return last(known, f"remote.{remote.name}.url") or remote.name
 
 
-def _last(known: Settings, key: str) -> str:
+def last(known: Settings, key: str) -> str:
+    """The setting that counts; "" for none."""
     return known[key][-1] if known.get(key) else ""
 
 
-def _push(
-    git: Git, remote: Remote, updates: Mapping[str, str], atomic: bool, fence: Sequence[Swap]
-) -> tuple[Done, bool]:
-    """Run one `git push`; its end, and whether the pre-push hook refused it, which only git's trace tells."""
-    with tempfile.TemporaryDirectory(prefix="gitstate-") as folder:
-        trace = os.path.join(folder, "trace")
-        done = git.run(
-            *(
-                "push",
-                "--porcelain",
-                "--no-follow-tags",
-                *(("--atomic",) if atomic else ()),
-                *(swap.arguments[0] for swap in fence),
-                "--",
-                remote.name,
-            ),
-            *(f"{oid}:{ref}" for ref, oid in updates.items()),
-            *(swap.arguments[1] for swap in fence),
-            env={**_quiet(), "GIT_TRACE2_EVENT": trace},
-            check=False,
-            interruptible=True,
-        )
-        return done, bool(done.code) and _hook_refused(trace)
-
-
-def _hook_refused(trace: str) -> bool:
-    """Whether git's trace shows a pre-push hook that ended in anything but 0."""
-    hooks = set()
-    try:
-        with open(trace, encoding="utf-8", errors="replace") as lines:
-            for event in map(json.loads, lines):
-                child = (event.get("sid"), event.get("child_id"))
-                if event.get("event") == "child_start" and event.get("hook_name") == "pre-push":
-                    hooks.add(child)
-                elif event.get("event") == "child_exit" and child in hooks and event.get("code"):
-                    return True
-    except (OSError, ValueError):
-        pass  # no trace, or a torn line: then the remote decides, as for any other failure
-    return False
-
-
-def _flags(out: bytes) -> dict[str, str]:
-    """The one-letter flag that `push --porcelain` gives each of the remote's refs."""
-    rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
-    return {row[1].partition(":")[2]: row[0] for row in rows if len(row) == 3 and len(row[0]) == 1}
-
-
-def _refusals(out: bytes) -> str:
-    rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
-    return "\n".join(
-        f"{row[1].partition(':')[2]}: {row[2]}" for row in rows if len(row) == 3 and row[0] == "!"
-    )
-
-
-def _track(git: Git, remote: Remote, updates: Mapping[str, str]) -> None:
-    """Note what the remote now has. Losing this costs a needless fetch, so failing is not worth a word."""
-    lines = "".join(f"update {remote.tracked(ref)} {oid}\n" for ref, oid in updates.items())
-    git.run("update-ref", "--stdin", stdin=os.fsencode(lines), check=False)
-
-
-def _quiet() -> dict[str, str]:
+def quiet() -> dict[str, str]:
     """No questions for a password where nobody sits in front of it."""
     try:
         asked = sys.stdin is not None and sys.stdin.isatty()
@@ -544,6 +369,7 @@ def _quiet() -> dict[str, str]:
     return {} if asked else {"GIT_TERMINAL_PROMPT": "0"}
 
 
-def _first_line(done: Done) -> str:
+def first_line(done: Done) -> str:
+    """What git said first, for people."""
     lines = [line for line in done.err.splitlines() if line.strip()]
     return lines[0].strip() if lines else f"exit code {done.code}"

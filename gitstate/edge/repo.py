@@ -10,10 +10,17 @@ from gitstate.errors import CorruptState, UsageError
 
 RECEIPTS = "refs/notes/gitstate"
 LOG = "refs/notes/gitstate-log"
-TRACKING = "refs/gitstate-remote"  # refs/gitstate-remote/REMOTE/notes and …/notes-log
+NOTE_HEADS = (
+    "refs/heads/gitstate/notes"  # receipts, and with -log the log, on a host that takes only branches
+)
+TRACKING = (
+    "refs/gitstate-remote"  # …/REMOTE/notes and …/notes-log; what came from branches below …/REMOTE/heads
+)
 KEEP = "refs/gitstate/keep"
 PAUSES = "refs/gitstate/pause"  # …/ACCOUNT, on the remote and, until it is there, here
+PAUSE_HEADS = "refs/heads/gitstate/pause"  # the same on the remote, where it takes only branches
 TRACKED_PAUSES = "refs/gitstate-pause"  # …/REMOTE/ACCOUNT: what the remote had when last asked
+TRACKED_PAUSE_HEADS = "refs/gitstate-pause-heads"  # the same, of those that are branches there
 LEASES = "refs/gitstate/lease"  # …/PLAN/BUCKET, on the remote only
 LEASE_HEADS = "refs/heads/gitstate/lease"  # the same, on a host that takes nothing but branches and tags
 TRACKED_LEASES = (

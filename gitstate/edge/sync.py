@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from gitstate.edge import notes, remote, tracking
+from gitstate.edge import hosting, notes, pushing, remote, tracking
 from gitstate.edge.author import Author
 from gitstate.edge.branch import Way, bring_forward, compare_and_swap, count, users_commits
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.remote import Answer, Fetched, Pushed, Remote
+from gitstate.edge.pushing import Answer, Pushed
+from gitstate.edge.remote import BRANCHES, HOMES, NOTES, Fetched, Remote
 from gitstate.edge.reparent import Choose, Lost, theirs_stays
 from gitstate.edge.repo import LOG, RECEIPTS, Repository
 from gitstate.errors import ComeBackLater, NeedsHuman
 
 TRIES = 8
 _STUBBORN = 3  # rejections in a row, with nothing moved on the remote, that are no race any more
+_PATIENCE = 3  # steps by which the pause is longer after each: the remote may take no more for a moment
 
 
 class Amount(NamedTuple):
@@ -62,7 +64,7 @@ def sync(
 
     Without a remote it does nothing. `offline` merges what was fetched before and touches no network.
     `say` is told, in a sentence, of what had to be mended on the way. `send` pushes the updates in place of
-    `remote.push`: `Leases.push` with what fences them.
+    `pushing.push`: `Leases.push` with what fences them.
     Raises ComeBackLater if the remote is away or too busy (all results are safe here), NeedsHuman where a
     person must decide; notes that came are then merged already.
     """
@@ -70,23 +72,25 @@ def sync(
     if there is None:
         return Outcome()
     if offline:
-        for broken in tracking.look(git, [there.tracked(ref) for ref in (RECEIPTS, LOG)], "").broken:
+        tracked = [there.tracked(ref) for home in HOMES for ref in home]
+        for broken in tracking.look(git, tracked, "").broken:
             raise tracking.unreadable(*broken)  # (what a fetch brings it has looked at itself)
         return Outcome(there, True, came=merge_notes(git, repository, objects, there))
-    outcome, last, refused, atomic = Outcome(there), None, 0, True
+    outcome, last, refused, manner = Outcome(there), None, 0, Manner()
     pushed = Pushed(Answer.APPLIED)
     for attempt in range(TRIES):
-        fetched = remote.fetch(git, there, say)
+        fetched = manner.home_of(remote.fetch(git, there, say))
         remote.setup_fetch(git, there)
         refused = refused + 1 if pushed.answer is Answer.REJECTED and fetched == last else 0
-        if refused >= _STUBBORN:
-            raise _refusal(there, pushed)
+        if refused >= (1 if manner.tried else _STUBBORN):
+            manner = _otherwise(git, objects, there, fetched, pushed, manner, fenced=send is not None)
+            fetched, refused = manner.home_of(fetched), 0
         outcome = _merge(git, repository, objects, branch, fetched, choose, outcome)
         updates = _due(objects, there, branch, fetched)
         if not push or not updates:
             return outcome
         users, went = _weigh(git, objects, there, fetched, updates)
-        pushed = send(updates) if send else remote.push(git, there, updates, atomic=atomic)
+        pushed = send(updates) if send else pushing.push(git, there, updates, atomic=manner.atomic)
         outcome = outcome._replace(pushes=outcome.pushes + 1)
         if pushed.answer is Answer.APPLIED:
             made = there.branch in updates and fetched.branch is None
@@ -96,14 +100,74 @@ def sync(
                 f"This clone's pre-push hook refused, so nothing was sent.\n{pushed.words}".rstrip(),
                 "Settle what it asks for, then run `gitstate sync`. What is finished is safe here.",
             )
-        # A remote that cannot do it atomically gives no answer for any ref.
-        atomic = pushed.answer is not Answer.UNCLEAR
+        if pushed.answer is Answer.UNCLEAR:
+            # A remote that cannot do it atomically gives no answer for any ref.
+            manner = manner._replace(atomic=False)
         last = fetched
-        remote.pause(attempt)
+        remote.pause(attempt + _PATIENCE * refused)
     raise ComeBackLater(
         f"{there.name} did not take what is finished here in {TRIES} tries.\n{pushed.words}".rstrip(),
         "It is safe here; `gitstate sync` delivers it.",
     )
+
+
+class Manner(NamedTuple):
+    """How one sync pushes."""
+
+    atomic: bool = True  # all or none
+    branches: bool = False  # notes go to branches although there are none yet
+    tried: bool = False  # what the remote takes has been tried
+
+    def home_of(self, fetched: Fetched) -> Fetched:
+        """What was fetched, as seen from where notes are to go."""
+        if self.branches and fetched.home is not BRANCHES:
+            return Fetched(fetched.branch, None, None, BRANCHES)
+        return fetched
+
+
+def _otherwise(
+    git: Git,
+    objects: Objects,
+    there: Remote,
+    fetched: Fetched,
+    pushed: Pushed,
+    manner: Manner,
+    fenced: bool,
+) -> Manner:
+    """How to push what a remote refuses, although nothing moved there: as it takes it, which is tried.
+
+    Nothing of this is remembered: a remote that notes had to go to as branches shows it by having them, and what it
+    refuses today it may take tomorrow. Raises ComeBackLater if it takes nothing at all now, as where it limits how
+    often somebody pushes; NeedsHuman if it refuses these refs, not the manner.
+    """
+    takes = hosting.look(git, objects, there)
+    if not takes.anything:
+        raise ComeBackLater(
+            f"{there.name} takes nothing from this clone at the moment{_said(pushed.words or takes.words)}.",
+            "What is finished is safe here; `gitstate sync` delivers it. If that stays so, look at your rights there.",
+        )
+    if fenced and not (takes.at_once and takes.deleting):
+        raise ComeBackLater(
+            f"{there.name} does not take what fences a publish: several refs at once, and that leases are deleted.",
+            f"{hosting.WITHOUT_LEASES}, and take `coordinate` out of the configuration. What is finished is safe "
+            "here; `gitstate sync` delivers it then.",
+        )
+    if manner.tried:
+        raise _refusal(there, pushed)
+    if takes.notes is False and takes.branches and fetched.home is not BRANCHES:
+        return manner._replace(
+            branches=True, tried=True, atomic=manner.atomic and (fenced or bool(takes.at_once))
+        )
+    if manner.atomic and takes.at_once is False and not fenced:
+        return manner._replace(atomic=False, tried=True)
+    raise _refusal(there, pushed)
+
+
+def _said(words: str) -> str:
+    """What the remote itself said first, as the end of a sentence for people."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    own = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
+    return f" ({first.rstrip('.')})" if (first := next(filter(None, own + lines), "")) else ""
 
 
 def preview(
@@ -135,8 +199,11 @@ def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remot
     Nothing that is noted here is ever lost by it, even where the remote has lost it.
     Raises CorruptState if notes cannot be read.
     """
-    pairs = ((ref, there.tracked(ref)) for ref in (RECEIPTS, LOG))
-    return Amount(0, *(_merge_ref(git, repository, objects, *pair) for pair in pairs))
+    receipts, log = (
+        sum(_merge_ref(git, repository, objects, ref, there.tracked(theirs)) for theirs in found)
+        for ref, *found in zip(NOTES, *HOMES)
+    )
+    return Amount(0, receipts, log)
 
 
 def _merge(
@@ -218,7 +285,8 @@ def _changed(git: Git, old: str | None, new: str) -> int:
 
 def _due(objects: Objects, there: Remote, branch: str | None, fetched: Fetched) -> dict[str, str]:
     """What the remote does not have yet: its refs and the ids they should get, notes first."""
-    wanted = [(RECEIPTS, RECEIPTS, fetched.receipts), (LOG, LOG, fetched.log)]
+    home = fetched.home
+    wanted = [(RECEIPTS, home.receipts, fetched.receipts), (LOG, home.log, fetched.log)]
     if branch is not None:
         wanted.append((branch, there.branch, fetched.branch))
     due = {}
@@ -233,8 +301,10 @@ def _weigh(
     git: Git, objects: Objects, there: Remote, fetched: Fetched, updates: Mapping[str, str]
 ) -> tuple[int, Amount]:
     """How many of the commits in a push are the user's, and how much it carries in all."""
-    receipts = _changed(git, fetched.receipts, updates[RECEIPTS]) if RECEIPTS in updates else 0
-    log = _changed(git, fetched.log, updates[LOG]) if LOG in updates else 0
+    receipts, log = (
+        _changed(git, before, updates[ref]) if ref in updates else 0
+        for ref, before in zip(fetched.home, (fetched.receipts, fetched.log))
+    )
     if there.branch not in updates:
         return 0, Amount(0, receipts, log)
     commits, users = users_commits(git, objects, updates[there.branch], there, fetched.branch)
@@ -246,5 +316,6 @@ def _refusal(there: Remote, pushed: Pushed) -> NeedsHuman:
     return NeedsHuman(
         f"{there.name} refuses {refused}, although nobody pushed there meanwhile.\n{pushed.words}".rstrip(),
         "If the branch is protected, record on one of your own: gitstate run --branch NAME. If the remote is damaged, "
-        "mend it there (git fsck), then run `gitstate sync`. What is finished is safe here.",
+        "mend it there (git fsck), then run `gitstate sync`. `gitstate doctor` tries what it takes. "
+        "What is finished is safe here.",
     )

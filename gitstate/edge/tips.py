@@ -14,7 +14,16 @@ from gitstate.edge import notes
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.repo import LOG, PAUSES, RECEIPTS, TRACKED_PAUSES, TRACKING, Repository, head_branch
+from gitstate.edge.repo import (
+    LOG,
+    PAUSES,
+    RECEIPTS,
+    TRACKED_PAUSE_HEADS,
+    TRACKED_PAUSES,
+    TRACKING,
+    Repository,
+    head_branch,
+)
 from gitstate.edge.tracking import unreadable
 from gitstate.errors import CorruptState
 
@@ -27,7 +36,7 @@ class Tips(NamedTuple):
     log: Optional[str]
     pauses: tuple[
         tuple[str, str], ...
-    ] = ()  # (ref, blob) of those that this clone knows, in the order of the refs
+    ] = ()  # (ref, object) of those that this clone knows, in the order of the refs
 
 
 def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Tips:
@@ -45,9 +54,8 @@ def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Ti
         for tracked in sorted(refs):
             if tracked.startswith(TRACKING + "/") and tracked.endswith(name):
                 trees[ref] = _union(git, objects, cache, trees[ref], refs.get(ref), tracked, refs[tracked])
-    pauses = tuple(
-        (ref, refs[ref]) for ref in sorted(refs) if ref.startswith((f"{PAUSES}/", f"{TRACKED_PAUSES}/"))
-    )
+    folders = tuple(f"{folder}/" for folder in (PAUSES, TRACKED_PAUSES, TRACKED_PAUSE_HEADS))
+    pauses = tuple((ref, refs[ref]) for ref in sorted(refs) if ref.startswith(folders))
     return Tips(_head(repository, git, objects), trees[RECEIPTS], trees[LOG], pauses)
 
 
@@ -125,7 +133,7 @@ def _files(folder: str) -> Iterator[str]:
 
 def _refs(git: Git) -> dict[str, str]:
     """The refs for notes and pauses of this clone, its own and the fetched ones -> object."""
-    wanted = (RECEIPTS, LOG, TRACKING, PAUSES, TRACKED_PAUSES)
+    wanted = (RECEIPTS, LOG, TRACKING, PAUSES, TRACKED_PAUSES, TRACKED_PAUSE_HEADS)
     listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", *wanted)
     return {ref: oid for oid, _, ref in (line.partition(" ") for line in listed.splitlines())}
 

@@ -18,6 +18,8 @@ import pytest
 from gitstate.edge import probe
 from gitstate.edge.git import Git
 from gitstate.edge.lock import Lock
+from tests.support import hosts
+from tests.support.clones import Bare, git
 
 
 def doctor(clone: Path, *flags: str) -> subprocess.CompletedProcess[str]:
@@ -168,3 +170,38 @@ def test_the_lock_of_a_run_is_not_disturbed(clone: Path) -> None:
         done = doctor(clone)
         assert "A run is going on here." in done.stdout
     assert done.returncode == 0
+
+
+def remote_of(clone: Path) -> Bare:
+    bare = Bare(clone.parent / "remote.git")
+    subprocess.run(["git", "remote", "add", "origin", str(bare.path)], cwd=clone, check=True)
+    return bare
+
+
+def test_what_the_remote_takes_is_tried_and_nothing_is_left_there(clone: Path) -> None:
+    bare = remote_of(clone)
+    found = {each["name"]: each for each in json.loads(doctor(clone, "--json").stdout)["found"]}
+    for name in "remote", "notes", "all or nothing", "leases", "deleting refs":
+        assert found[name]["works"] is True, found[name]
+    assert git(bare.path, "for-each-ref") == ""
+
+
+def test_a_remote_that_takes_only_branches_is_said_and_is_no_failure(clone: Path) -> None:
+    hosts.in_parts(remote_of(clone).path)
+    done = doctor(clone, "--json")
+    assert done.returncode == 0
+    found = {each["name"]: each for each in json.loads(done.stdout)["found"]}
+    assert found["notes"]["works"] is None
+    assert "branches below gitstate/" in found["notes"]["words"]
+    assert found["leases"]["works"] is None
+    assert "--shard" in found["leases"]["words"]
+    assert found["deleting refs"]["works"] is True
+
+
+def test_offline_no_remote_is_asked(clone: Path) -> None:
+    bare = remote_of(clone)
+    hosts.limited(bare.path, 0)
+    done = doctor(clone, "--offline")
+    assert done.returncode == 0
+    assert "origin" not in done.stdout
+    assert not (bare.path / "pushes").exists()

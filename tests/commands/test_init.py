@@ -189,9 +189,30 @@ def test_a_promise_that_is_kept_less_well_is_said_with_what_follows(
     assert "local disk" not in out
 
 
-def test_it_pushes_nothing(repo: Path, remote: Path) -> None:
+def test_what_the_remote_takes_is_tried_and_nothing_is_left_there(
+    repo: Path, remote: Path, capsys: Output
+) -> None:
     init("", hooks=True)
     assert git("ls-remote", str(remote)) == ""
+    assert "origin takes all that gitstate pushes" in capsys.readouterr().out
+
+
+def test_what_the_remote_does_not_take_is_said_in_a_line_each(
+    repo: Path, remote: Path, capsys: Output
+) -> None:
+    git("-C", str(remote), "config", "transfer.hideRefs", "refs/notes")
+    git("-C", str(remote), "config", "receive.denyDeletes", "true")
+    assert init("", hooks=True) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "takes less" in line]
+    assert [line.split(": ")[1] for line in lines] == ["notes", "leases", "deleting refs"]
+
+
+def test_offline_the_remote_is_not_asked(repo: Path, capsys: Output) -> None:
+    git("remote", "add", "origin", str(repo.parent / "gone.git"))
+    assert init("", hooks=True, offline=True) == 0
+    out = capsys.readouterr().out
+    assert "origin was not asked" in out
+    assert "out of reach" not in out
 
 
 def test_a_remote_that_is_away_stops_nothing(repo: Path, capsys: Output) -> None:

@@ -15,9 +15,10 @@ import pytest
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Standing
 from gitstate.core.receipt import Receipt, encode
-from gitstate.edge import notes, remote
+from gitstate.edge import notes, pushing, remote
 from gitstate.edge.leases import LeaseLost, Leases, unpublished
-from gitstate.edge.remote import Answer, Remote, Swap
+from gitstate.edge.pushing import Answer, Swap
+from gitstate.edge.remote import Remote
 from gitstate.edge.renewing import Renewing
 from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
 from gitstate.errors import ComeBackLater, CorruptState
@@ -232,11 +233,11 @@ def test_p10_it_is_the_remote_that_turns_the_stale_worker_away(bare: Bare) -> No
     updates = {RECEIPTS: slow.clone.tip(RECEIPTS), MAIN: slow.clone.tip(MAIN)}
     swap = Swap(ref, None, seen.oid)
     before = bare.ref(MAIN), bare.ref(RECEIPTS)
-    assert remote.push(slow.clone.plumbing, slow.there, updates, fence=[swap]).answer is Answer.REJECTED
+    assert pushing.push(slow.clone.plumbing, slow.there, updates, fence=[swap]).answer is Answer.REJECTED
     assert (bare.ref(MAIN), bare.ref(RECEIPTS), refs(bare)) == (*before, {bucket: thief})
     hook.unlink()
     swap = Swap(ref, None, thief)
-    assert remote.push(slow.clone.plumbing, slow.there, updates, fence=[swap]).answer is Answer.APPLIED
+    assert pushing.push(slow.clone.plumbing, slow.there, updates, fence=[swap]).answer is Answer.APPLIED
 
 
 def test_a_publish_gives_back_what_is_finished_and_renews_the_rest(bare: Bare) -> None:
@@ -380,8 +381,8 @@ def test_a_publish_that_a_line_delivered_twice_is_published(bare: Bare) -> None:
     ((bucket, seen),) = worker.leases.mine.items()
     clone, swap = worker.clone, Swap(f"{LEASES}/{PLAN}/{bucket}", None, seen.oid)
     updates = {RECEIPTS: clone.tip(RECEIPTS), MAIN: clone.tip(MAIN)}
-    assert remote.push(clone.plumbing, worker.there, updates, fence=[swap]).answer is Answer.APPLIED
-    assert remote.push(clone.plumbing, worker.there, updates, fence=[swap]).answer is Answer.APPLIED
+    assert pushing.push(clone.plumbing, worker.there, updates, fence=[swap]).answer is Answer.APPLIED
+    assert pushing.push(clone.plumbing, worker.there, updates, fence=[swap]).answer is Answer.APPLIED
 
 
 def test_a_remote_that_went_away_is_something_to_come_back_for(bare: Bare) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
@@ -11,8 +12,9 @@ from gitstate.core import pause
 from gitstate.core.pause import Pause
 from gitstate.edge import pauses, remote
 from gitstate.edge.pauses import Pauses
-from gitstate.edge.repo import PAUSES
+from gitstate.edge.repo import PAUSE_HEADS, PAUSES
 from gitstate.errors import CorruptState
+from tests.support import hosts
 from tests.support.clones import ENVIRONMENT, MAIN, Bare, Clone
 
 NOW = datetime(2026, 8, 7, 23, 10, tzinfo=timezone.utc)
@@ -125,3 +127,41 @@ def test_a_pause_that_cannot_be_read_is_an_error_with_the_way_out(bare: Bare, co
     with pytest.raises(CorruptState, match=f"{PAUSES}/x") as caught:
         pauses.read(one.plumbing, one.objects)
     assert f"git update-ref -d {PAUSES}/x" in caught.value.hint
+
+
+@pytest.mark.parametrize("refuse", [hosts.hidden, hosts.per_ref, hosts.keeping], ids=lambda f: f.__name__)
+def test_on_a_host_that_takes_only_branches_a_pause_is_one(
+    bare: Bare, refuse: Callable[[Path], None]
+) -> None:
+    refuse(bare.path)
+    one, other = bare.clone("one"), bare.clone("other")
+    for _ in range(2):
+        assert of(one).set(a_pause())
+        assert bare.ref(f"{PAUSE_HEADS}/gpt-5")
+        first, second = of(one), of(other)
+        assert first.set(pause.claim(first.standing["gpt-5"].pause, "first", OPENS))
+        assert not second.set(pause.claim(second.standing["gpt-5"].pause, "second", OPENS))
+        assert second.standing["gpt-5"].pause.holder == "first"
+        assert of(other).lift("gpt-5")
+        assert of(one).standing == of(other).standing == {}
+        assert bool(bare.ref(f"{PAUSE_HEADS}/gpt-5")) == (refuse is hosts.keeping)
+
+
+def test_a_pause_that_cannot_be_deleted_is_marked_as_lifted(bare: Bare) -> None:
+    one, other = of(bare.clone("one")), bare.clone("other")
+    assert one.set(a_pause())
+    hosts.hook(bare.path, "update", '[ -n "$(printf %s $3 | tr -d 0)" ]')
+    assert one.lift("gpt-5")
+    assert of(other).standing == one.standing == {}
+    assert of(other).set(a_pause(why="again"))
+    one.look()
+    assert bare.ref(f"{PAUSES}/gpt-5")
+
+
+def test_a_pause_from_before_its_host_took_only_branches_is_outlived(bare: Bare) -> None:
+    one, other = bare.clone("one"), bare.clone("other")
+    assert of(one).set(a_pause())
+    hosts.per_ref(bare.path)
+    later = of(other)
+    assert later.set(pause.claim(later.standing["gpt-5"].pause, "me", OPENS))
+    assert of(one).standing["gpt-5"].pause.holder == "me"

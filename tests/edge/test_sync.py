@@ -407,7 +407,7 @@ def test_a_remote_that_refuses_is_told_in_its_own_words(
     bare: Bare, a: Clone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "pause", lambda *_: None)
-    hook(bare.path, "pre-receive", "echo 'main is protected' >&2; exit 1")
+    hook(bare.path, "update", "[ $1 != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }")
     a.record("out/a.md", "a")
     with pytest.raises(NeedsHuman, match="main is protected") as caught:
         a.sync()
