@@ -126,7 +126,9 @@ def test_every_exit_code_has_its_row() -> None:
     assert kinds(GitstateError) | {0, 1, 4, 69, 130} == rows
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "docs/formats.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+)
 def test_no_link_leads_nowhere(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
