@@ -46,6 +46,9 @@ class Syncing:
         self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
         self._unpushed = not offline  # what an earlier run may have left here
         self._covered = 0  # records of the session that were pushed
+        # Whether something may have come that the session has not seen. Kept over failed and repeated syncs: an act
+        # that begins by what was known before them may be the second one.
+        self._came = False
 
     @property
     def there(self) -> Optional[Remote]:
@@ -75,6 +78,7 @@ class Syncing:
                 self.say(f"{self._there.name} is out of reach; going on. Results stay safe in this clone.")
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
             self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
+        self._came = False  # (there is no session yet)
 
     def _require_receipts(self, there: Remote, why: str) -> None:
         if not remote.fetched_before(self.clone.git, there) and self._outputs_stand():
@@ -91,7 +95,9 @@ class Syncing:
         pause = PAUSE * max(1.0, self.claiming.crowd / 2) if self.claiming is not None else PAUSE
         if self.push != "group" or (self._pushed is not None and now - self._pushed < pause):
             return False
-        return self._deliver()
+        self._deliver()
+        came, self._came = self._came, False
+        return came
 
     @property
     def can_tell(self) -> bool:
@@ -107,8 +113,10 @@ class Syncing:
             return True
         if not self.can_tell:
             return False
-        if self._deliver() and self.session is not None:
+        self._deliver()
+        if self._came and self.session is not None:
             self.session.refresh()
+            self._came = False
         return not self.away
 
     def end(self) -> None:
@@ -124,19 +132,19 @@ class Syncing:
     def _records(self) -> int:
         return self.session.records if self.session is not None else 0
 
-    def _deliver(self) -> bool:
+    def _deliver(self) -> None:
         if self._there is None:
-            return False
+            return
         if self.offline:
             self.away = True
-            return False
+            return
         records = self._records
         try:
             outcome = self._publish()
         except ComeBackLater as error:
             self.away = True
             self.say(f"Not pushed yet: {error.message.splitlines()[0]} Results are safe here.")
-            return False
+            return
         finally:
             self._pushed = time.monotonic()
         self.away = self._unpushed = False
@@ -145,7 +153,6 @@ class Syncing:
             self.say(
                 f"Pushed {show.number(outcome.users_commits, 'commit')} of your own along with the results."
             )
-        return any(outcome.came) or bool(outcome.replaced)
 
     def _publish(self) -> Outcome:
         """Push; of works that are leased, only what is ours to publish."""
@@ -169,7 +176,8 @@ class Syncing:
             self._deliver()
 
     def _sync(self, push: bool) -> Outcome:
-        clone, branch = self.clone, self.aim.branch
+        clone, branch, before = self.clone, self.aim.branch, self._came
+        self._came = True  # (also where it raises: what was fetched by then is merged)
         with self.session.guard.moving() if self.session is not None else nullcontext():
             outcome = sync.sync(
                 clone.git,
@@ -182,6 +190,7 @@ class Syncing:
                 say=self.say,
                 send=self.claiming.send if self.claiming is not None else None,
             )
+        self._came = before or any(outcome.came) or bool(outcome.replaced)
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
             self.say(
