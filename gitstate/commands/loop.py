@@ -359,7 +359,7 @@ class Loop:
         if self.session.pool is not None and self._is_quick():
             # A pool's answers trickle in. Half of what flies keeps it busy while the other half is waited for.
             until = time.monotonic() + _GATHER
-            while self.answers.qsize() < self._flying // 2 and time.monotonic() < until:
+            while self.answers.qsize() < self.flying // 2 and time.monotonic() < until:
                 time.sleep(_GATHER / 10)
         while not self.answers.empty():
             answers.append(self.answers.get())
