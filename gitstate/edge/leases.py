@@ -72,6 +72,7 @@ class Leases:
         self._refs: dict[str, str] = {}  # bucket -> the remote's ref that holds what is seen
         self._held: dict[str, tuple[Claim, ...]] = {}  # bucket -> the works that it was taken for
         self._home = LEASES
+        self._taken = False  # whether the remote has ever taken one: then a refusal is one of a busy server
         self._lock = threading.RLock()
         # Holders that are known to be dead: what they hold is over at once.
         self.dead: frozenset[str] = frozenset()
@@ -150,12 +151,12 @@ class Leases:
                 if not swapped.refused | swapped.unclear:
                     break
                 refusals += bool(swapped.refused)
-                if refusals == _REFUSALS:
+                if refusals == _REFUSALS and not self._taken:
                     self._home = LEASE_HEADS
                 remote.pause(attempt, longest=0.5)
             won = [bucket for bucket in works if bucket in self.mine]
             self._held.update({bucket: tuple(works[bucket]) for bucket in won})
-            if not won and swapped.refused | swapped.unclear:
+            if not won and not self._taken and swapped.refused | swapped.unclear:
                 raise ComeBackLater(
                     f"{self._there.name} does not take leases: {swapped.words}",
                     hosting.WITHOUT_LEASES,
@@ -258,6 +259,7 @@ class Leases:
         for bucket, swap in taken.items():
             one, tracked = changes[bucket], self._tracked(swap.ref)
             if one is not None and swap.new is not None:
+                self._taken = True
                 self.seen[bucket], self._refs[bucket] = Seen(swap.new, one, begun, begun), swap.ref
                 lines.append(f"update {tracked} {swap.new}\n")
             else:
