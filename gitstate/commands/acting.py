@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple, Optional
 
-from gitstate import show
+from gitstate import story
 from gitstate.commands.acts import Acts, Announced, Asked
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import manifest_blob, verdict_line
@@ -126,11 +126,11 @@ class Acting:
             loop.tell(heeded.settled)
             self._then.pop(key, None)
         elif heeded.what == "later":
-            loop.progress.story(show.asked_again_line(name, heeded.after))
+            loop.progress.story(story.asked_again_line(name, heeded.after))
             self._then.setdefault(key, (None, Reaction("again")))
             loop.reactions.later(key, heeded.after)
         elif heeded.what == "elsewhere":
-            loop.progress.story(show.elsewhere_line(name, heeded.until))
+            loop.progress.story(story.elsewhere_line(name, heeded.until))
             loop.progress.paused += 1
             loop.close(key, done=False)
         else:
@@ -148,5 +148,5 @@ class Acting:
             loop.reactions.ended(work.failed)
             loop.close(key, done=False)
             return
-        loop.progress.story(show.absent_line(name, said))
+        loop.progress.story(story.absent_line(name, said))
         loop.reactions.later(key, reaction.after)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Optional
 
-from gitstate import show
+from gitstate import story
 from gitstate.commands.lines import duplicate_line
 from gitstate.commands.session import Session
 from gitstate.core import lease
@@ -185,7 +185,7 @@ class Claiming:
                 self._again = self._clock.elapsed() + self._poll()
         except ComeBackLater as error:
             self.trouble = error.message.splitlines()[0]
-            loop.progress.story(show.not_claimed_line(error.message, error.hint))
+            loop.progress.story(story.not_claimed_line(error.message, error.hint))
         return self._take_ready(loop)
 
     def _take_ready(self, loop: Loop) -> list[WorkKey]:
@@ -266,7 +266,7 @@ class Claiming:
         for one in lost:
             session.note(*duplicate_line(clone.objects, one.receipt))
             name = work_id(one.receipt.slug, one.receipt.stage, one.receipt.work)
-            self._syncing.say(show.late_line(name))
+            self._syncing.say(story.late_line(name))
 
     def _waiting(self) -> list[Unpublished]:
         """What is finished here of this plan, and not published."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple, Optional
 
-from gitstate import show
+from gitstate import show, story
 from gitstate.commands.lines import stamp
 from gitstate.commands.loop import Loop
 from gitstate.commands.progress import Progress
@@ -86,8 +86,8 @@ def conclude(
         "stopped": loop.reactions.tripped or loop.spent,
         "code": code,
     }
-    lines = show.run_end(fields, agenda, len(agenda.done), syncing.away)
-    lines += show.causes_lines(progress.causes)
+    lines = story.run_end(fields, agenda, len(agenda.done), syncing.away)
+    lines += story.causes_lines(progress.causes)
     for one in closed.values():
         lines.append(show.pause_line(one))
     lines += session.guard.lines()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Optional
 
-from gitstate import show
+from gitstate import show, story
 from gitstate.commands.judging import Judged
 from gitstate.core import verdict
 from gitstate.core.guard import Scan, Seen, Span, Stray, attribute, compare
@@ -86,7 +86,7 @@ class Guard:
             against = self._against.pop(intent.attempt)
         if judged.failed is not None or not against:
             return judged
-        return judged._replace(failed=verdict.of_check("strayed", show.strayed(against)))
+        return judged._replace(failed=verdict.of_check("strayed", story.strayed(against)))
 
     @contextmanager
     def writing(self, path: str) -> Iterator[None]:
@@ -109,7 +109,7 @@ class Guard:
 
     def lines(self) -> list[str]:
         """What a run says at its end of all that was found."""
-        return show.strayed_lines(list(self.strays.values()), _TOLD)
+        return story.strayed_lines(list(self.strays.values()), _TOLD)
 
     def _begin(self) -> None:
         if self._last is None:
@@ -202,6 +202,6 @@ class Guard:
         """A line for each new file, as long as there are few."""
         room = max(0, _TOLD - (len(self.strays) - len(new)))
         for stray in new[:room]:
-            self.say(f"! {show.stray_words(stray)}")
+            self.say(f"! {story.stray_words(stray)}")
         if new[room:] and room:
             self.say(f"! and {len(new) - room:,} more, which are counted at the end")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional, TypeVar
 
-from gitstate import show
+from gitstate import story
 from gitstate.commands.acting import Acting, Answer
 from gitstate.commands.acts import Acts, weighed
 from gitstate.commands.attempting import attempt, prepare, recall
@@ -223,7 +223,7 @@ class Loop:
         if self.disturbed or not (self.session.switched or (dirty and not self.options.allow_dirty)):
             return self.disturbed
         self.disturbed = True
-        self.progress.story(show.disturbed_line(self.session.branch, dirty))
+        self.progress.story(story.disturbed_line(self.session.branch, dirty))
         return True
 
     def _begin(self, pool: ThreadPoolExecutor, key: WorkKey) -> None:
@@ -389,7 +389,7 @@ class Loop:
             except (ComeBackLater, GitFailed, OSError) as error:
                 if self.stop.is_set():
                     raise
-                self.progress.story(show.insisting_line(str(error), pause))
+                self.progress.story(story.insisting_line(str(error), pause))
                 self.stop.cancel.wait(pause)
         return record()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gitstate import show
+from gitstate import show, story
 from gitstate.commands.guarding import Guard
 from gitstate.commands.session import Session
 from gitstate.core.derive import Status
@@ -27,7 +27,7 @@ class Pooling(Pool):
         stage, size = job.env["GITSTATE_STAGE"], sum(len(file.content) for file in job.files or ())
         if size > LARGE and stage not in self._told:
             self._told.add(stage)
-            show.story(show.large_job_line(stage, size))
+            show.story(story.large_job_line(stage, size))
         return super().execute(job, cancel, hurry)
 
 

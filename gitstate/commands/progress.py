@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from gitstate import show
+from gitstate import show, story
 from gitstate.commands.settling import Settled
 
 
@@ -33,9 +33,9 @@ class Progress:
         if work.how == "done":
             self.done += 1
             self.seconds += work.seconds
-            line = show.recalled_line if work.recalled else show.done_line
+            line = story.recalled_line if work.recalled else story.done_line
             if work.facts.get("adopted"):
-                line = show.adopted_line
+                line = story.adopted_line
             self._say(line(name, work.intent.outputs, work.seconds, usd, self._counter()))
         elif work.how == "failed" and work.failed is not None:
             self.asked += work.failed.asks
@@ -43,30 +43,30 @@ class Progress:
             self.paused += work.failed.state == "paused"
             count, first, words = self.causes.get(work.failed.name, (0, name, work.failed.evidence))
             self.causes[work.failed.name] = count + 1, first, words
-            self._say(show.failed_line(name, work.failed))
+            self._say(story.failed_line(name, work.failed))
         elif work.how == "kept":
-            self._say(show.late_line(name) if work.late else show.kept_line(name, work.paths))
+            self._say(story.late_line(name) if work.late else story.kept_line(name, work.paths))
         else:
             self.left += 1
-            self._say(show.in_the_way_line(name, work.paths))
+            self._say(story.in_the_way_line(name, work.paths))
 
     def again(self, work: Settled, name: str, after: float) -> None:
         """An attempt has failed, and its work comes again after some seconds."""
         self._pay(work)
         if work.failed is not None:
-            self._say(show.again_line(name, work.failed, after))
+            self._say(story.again_line(name, work.failed, after))
 
     def unsure(self, work: Settled, name: str) -> None:
         """An act has failed, and evidence is to say whether it happened."""
         self._pay(work)
         if work.failed is not None:
-            self._say(show.unsure_line(name, work.failed))
+            self._say(story.unsure_line(name, work.failed))
 
     def closed(self, work: Settled, name: str) -> None:
         """An attempt has found the window of its account closed; its work is innocent."""
         self._pay(work)
         if work.failed is not None:
-            self._say(show.closed_line(name, work.failed))
+            self._say(story.closed_line(name, work.failed))
 
     def _pay(self, work: Settled) -> object:
         usd = work.facts.get("usd")

@@ -160,7 +160,7 @@ def no_spool() -> None:
 
 def done_before_record() -> None:
     """Works are said to be done before they are recorded."""
-    from gitstate import show
+    from gitstate import show, story
     from gitstate.commands import settling
     from gitstate.core.identity import work_id
 
@@ -170,7 +170,7 @@ def done_before_record() -> None:
         for judged in ready:
             intent = judged.intent
             name = work_id(intent.slug, intent.stage, intent.work)
-            show.story(show.done_line(name, intent.outputs, 1.0, None, "1/1"))
+            show.story(story.done_line(name, intent.outputs, 1.0, None, "1/1"))
         return record(session, ready, *rest)
 
     settling._record = eager
