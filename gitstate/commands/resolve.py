@@ -8,17 +8,19 @@ from shlex import quote
 
 from gitstate import show
 from gitstate.commands.acts import adopt, intent_of_act
+from gitstate.commands.clone import utc_now
 from gitstate.commands.lines import reset_line, stamp, who
 from gitstate.commands.locked import locked
 from gitstate.commands.recovery import recover as recover_attempts
 from gitstate.commands.session import Session
 from gitstate.commands.target import target
+from gitstate.core.effect import may_be_under_way
 from gitstate.core.identity import Manifest, work_id
 from gitstate.core.problems import nearest, quoted
 from gitstate.core.receipt import LogLine
 from gitstate.core.schedule import asks_human
 from gitstate.core.snapshot import Act, WorkKey
-from gitstate.errors import NeedsHuman, UsageError
+from gitstate.errors import ComeBackLater, NeedsHuman, UsageError
 
 
 class Answer:
@@ -48,7 +50,9 @@ def resolve(config: str, slug: str, stages: Sequence[str], answer: Answer, lock_
             recover_attempts(session)
             key = _asked(session, slug, stages)
             acts = session.acts[key]
-            if answer.evidence is not None:
+            if answer.evidence is None:
+                _refuse_while_under_way(session, key, acts)
+            else:
                 _adopt(session, key, acts, answer.evidence, {"by": by, "why": answer.why or None})
             lines = [_line(key, acts, answer, by)]
             if (verdict := session.verdicts.get((*key, session.statuses[key].hash or ""))) is not None:
@@ -94,6 +98,16 @@ def _asked(session: Session, slug: str, stages: Sequence[str]) -> WorkKey:
         )
     hint = nearest(slug, {key[0] for key in session.acts}) or "gitstate plan names the works that wait."
     raise UsageError(f"Of {quoted(slug)} no outcome is unknown.", hint)
+
+
+def _refuse_while_under_way(session: Session, key: WorkKey, acts: Sequence[Act]) -> None:
+    """What may still be under way in another clone has not failed to happen yet."""
+    until = may_be_under_way(acts, session.stages[key[1]].timeout, utc_now())
+    if until is not None:
+        raise ComeBackLater(
+            f"{key[0]}/{key[1]} may still be under way in another clone, until {show.clock_time(until)}.",
+            "Say it after that, or once a run there has told how it ended.",
+        )
 
 
 def _adopt(

@@ -124,7 +124,7 @@ class Snapshot(NamedTuple):
     empty: str  # the id of the empty blob
     receipts: Receipts
     verdicts: Mapping[tuple[str, str, str], Verdict] = {}
-    acts: Mapping[WorkKey, tuple[Act, ...]] = {}  # of effects, those whose outcome is not known
     running: frozenset[WorkKey] = frozenset()  # only while the run lock is held
     pauses: frozenset[str] = frozenset()  # accounts whose window is closed
     dirty: tuple[str, ...] = ()  # sources that are not committed as they stand, sorted
+    acts: Mapping[WorkKey, tuple[Act, ...]] = {}  # of effects, those whose outcome is not known

@@ -647,6 +647,22 @@ def test_p11_an_act_of_another_clone_may_still_be_under_way(tmp_path: Path) -> N
     assert made.a.plan_text() == other.plan_text()
 
 
+def test_p11_nobody_says_of_an_act_under_way_elsewhere_that_it_did_not_happen(tmp_path: Path) -> None:
+    made, outside = world(tmp_path, without=NO_EVIDENCE, remote=True)
+    outside.next("wait")
+    outside.set("hold")
+    running = made.a.start("run")
+    assert until(outside.acts, running)
+    other = made.clone("b")
+    other.run(code=3)
+    refused = other.gitstate("resolve", "one", "--did-not-happen", code=75)
+    assert "may still be under way in another clone" in refused.err
+    outside.set("hold", on=False)
+    running.wait(0)
+    other.run()
+    assert outside.made() == {"one": 1}
+
+
 def test_p11_an_act_of_a_clone_that_died_is_settled_by_another(tmp_path: Path) -> None:
     made, outside = world(tmp_path, remote=True, timeout=1)
     run_killed(made, outside, "kill-after")
