@@ -118,11 +118,11 @@ def branch_before_notes() -> None:
 
 def trust_working_tree() -> None:
     """What stands at an output's path is taken for the answer, and nothing vouches for it."""
-    from gitstate.commands import attempting
+    from gitstate.commands import session
     from gitstate.edge import protect
     from gitstate.edge.process import Result
 
-    execute, look = attempting.execute, protect.look
+    execute, look = session.execute, protect.look
 
     def adopt(job: Any, *rest: Any) -> Any:
         folder, tail = (
@@ -134,7 +134,7 @@ def trust_working_tree() -> None:
             return Result("exit", 0, None, found, (), "", "", 1.0)
         return execute(job, *rest)
 
-    attempting.execute = adopt
+    session.execute = adopt
     protect.look = lambda *args: look(*args)._replace(foreign=())
 
 

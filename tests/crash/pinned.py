@@ -57,7 +57,7 @@ def gitstate(
 
 def pin(start: int, serial: bool) -> None:
     """Replace clock, attempt ids and the seconds that commands take by what is the same every time."""
-    from gitstate.commands import attempting, loop, settling
+    from gitstate.commands import attempting, loop, session, settling
     from gitstate.edge import index, refs
 
     ticks = itertools.count()
@@ -73,8 +73,8 @@ def pin(start: int, serial: bool) -> None:
         for replaced in (utc_now, new_attempt):
             if getattr(module, "__name__", "").startswith("gitstate.") and hasattr(module, replaced.__name__):
                 setattr(module, replaced.__name__, replaced)
-    execute = attempting.execute
-    attempting.execute = lambda *args: execute(*args)._replace(seconds=1.0)
+    execute = session.execute
+    session.execute = lambda *args: execute(*args)._replace(seconds=1.0)
     # Only for speed: here nothing living ever holds a lock that is to be cleared, and room comes at once or never.
     refs._SETTLED = attempting._ROOM = 0.05
     if serial:
