@@ -146,11 +146,13 @@ def _otherwise(
             f"{there.name} takes nothing from this clone at the moment{_said(pushed.words or takes.words)}.",
             "What is finished is safe here; `gitstate sync` delivers it. If that stays so, look at your rights there.",
         )
-    if fenced and not (takes.at_once and takes.deleting):
-        raise ComeBackLater(
-            f"{there.name} does not take what fences a publish: several refs at once, and that leases are deleted.",
-            f"{hosting.WITHOUT_LEASES}, and take `coordinate` out of the configuration. What is finished is safe "
-            "here; `gitstate sync` delivers it then.",
+    if fenced and (takes.at_once is False or takes.deleting is False):
+        raise NeedsHuman(
+            f"{there.name} does not take what fences a publish: several refs at once, and that leases are deleted.\n"
+            f"{pushed.words}".rstrip(),
+            "If a server that was killed has left locks there (*.lock), remove them. If it never takes it: "
+            f"{hosting.WITHOUT_LEASES[0].lower()}{hosting.WITHOUT_LEASES[1:]}, and take `coordinate` out of the "
+            "configuration. What is finished is safe here; `gitstate sync` delivers it then.",
         )
     if manner.tried:
         raise _refusal(there, pushed)

@@ -132,9 +132,9 @@ def test_where_leases_cannot_be_given_back_a_claiming_run_says_so_and_what_is_pa
 ) -> None:
     world = World(tmp_path, remote=True, coordinate="leases")
     hosts.keeping(world.remote)
-    done = world.a.run(code=75)
+    done = world.a.run(code=3)
     assert "fences a publish" in done.err
-    assert "take `coordinate` out" in world.a.gitstate("sync", code=75).err
+    assert "take `coordinate` out" in world.a.gitstate("sync", code=3).err
     world.a.configure({"article": ARTICLE})
     world.a.gitstate("sync", code=0)
     other = world.clone("b")
