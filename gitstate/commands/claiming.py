@@ -77,7 +77,8 @@ class Claiming:
             self.regain()
             self._syncing.deliver()
             self.session.refresh()
-        self.session.holds, self.session.elsewhere = self.still_holds, self._is_others
+        self.session.holds = self.still_holds
+        self.session.elsewhere = lambda slug: not self.holds(slug)
         if self.session.acts:
             self.session.refresh()
         self._renewing.__enter__()
@@ -139,18 +140,19 @@ class Claiming:
 
     def refill(self, loop: Loop) -> bool:
         """Hand more of what was put aside to the loop, once that may begin. Whether there was any."""
-        options = loop.options
-        if options.limit is not None and len(loop.begun) >= options.limit:
+        if self._is_enough(loop):
             return False
-        found = self.more(loop, idle=not (loop.flying or loop.reactions.resting or options.wait))
+        found = self.more(loop, idle=not (loop.flying or loop.reactions.resting or loop.options.wait))
         for key in reversed(found):
             loop.come_again(key)
         return bool(found)
 
-    @property
-    def is_short(self) -> bool:
+    def is_short(self, loop: Loop) -> bool:
         """Whether works are left because they could not be claimed."""
-        return bool(self._aside or self.trouble)
+        return bool(self.trouble) or (bool(self._aside) and not self._is_enough(loop))
+
+    def _is_enough(self, loop: Loop) -> bool:
+        return loop.options.limit is not None and len(loop.begun) >= loop.options.limit
 
     def others(self) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""

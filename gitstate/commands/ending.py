@@ -46,7 +46,7 @@ def conclude(
     left = len(agenda.protected) + progress.left + waiting
     asked = len(agenda.asked) + progress.asked
     held, holders = loop.claiming.others() if loop.claiming is not None else (0, 0)
-    aside = loop.claiming is not None and loop.claiming.is_short
+    aside = loop.claiming is not None and loop.claiming.is_short(loop)
     code = (
         130
         if stop.is_set()

@@ -50,7 +50,8 @@ class Session:
         self.answers: Optional[dict[tuple[str, str, str], list[str]]] = None
         # Whether a slug's results are ours to publish, where machines that run at once share the works.
         self.holds: Callable[[str], bool] = lambda slug: True
-        # Whether somebody else is at work on a slug just now. An act that they began is not of unknown outcome.
+        # Whether a slug is none of this run's business, as long as it has not claimed it. An act that somebody else
+        # has begun there is not of unknown outcome.
         self.elsewhere: Callable[[str], bool] = lambda slug: False
         self.judging = Judge(self.jobs, self.root, self.scratch)
         self.pool: Optional[Pool] = None  # where commands run, if not here
