@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import stat
 import sys
@@ -16,6 +17,8 @@ from gitstate.core.drill import CELLS
 from tests.support.processes import bearing
 from tests.support.world import OUTLINE, Clone, Done, World, until
 
+# With GITSTATE_LONG=1 in the environment: each plays many cells again, in another place or with other commands.
+long = pytest.mark.skipif(not os.environ.get("GITSTATE_LONG"), reason="minutes; GITSTATE_LONG=1 runs it")
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what lives is told by /proc")
 
 PUBLISH = {
@@ -131,6 +134,7 @@ def test_p11_evidence_that_never_finds_anything_fails_the_cell(tmp_path: Path) -
     assert nothing_is_left(world)
 
 
+@long
 def test_real_commands_pass_where_they_are_sound(tmp_path: Path) -> None:
     world = make(tmp_path / "w", {"outline": OUTLINE, "publish": PUBLISH, "mail": MAIL})
     path = tmp_path / "drill.json"
@@ -141,6 +145,7 @@ def test_real_commands_pass_where_they_are_sound(tmp_path: Path) -> None:
     assert world.paid()["one/outline"] > 2  # the provider was really called
 
 
+@long
 def test_one_item_a_file_and_several_outputs_can_be_drilled(tmp_path: Path) -> None:
     stage = {"run": "$PROVIDER", "output": ["out/{slug}.a", "out/{slug}.b"]}
     world = make(
@@ -195,6 +200,7 @@ def test_what_is_kept_is_named(tmp_path: Path) -> None:
     assert Clone(world, clone).states() == {"one/outline": "done exact"}
 
 
+@long
 @pytest.mark.parametrize("real", [(), ("--real",)], ids=["stand-ins", "real"])
 def test_no_place_and_no_setting_of_the_users_matters(tmp_path: Path, real: tuple[str, ...]) -> None:
     stages = {
