@@ -50,7 +50,7 @@ def lock_not_inherited() -> None:
 
 def in_place() -> None:
     """Outputs grow under their own names."""
-    from gitstate.commands import restore, session
+    from gitstate.commands import restore, settling
 
     def write(path: str, data: bytes, temp: str, **_: Any) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -58,7 +58,7 @@ def in_place() -> None:
             file.write(data[: len(data) // 2])
             file.write(data[len(data) // 2 :])
 
-    session.write_whole = restore.write_whole = write  # type: ignore[assignment]
+    settling.write_whole = restore.write_whole = write  # type: ignore[assignment]
 
 
 def refs_before_objects() -> None:
