@@ -315,11 +315,13 @@ def answer_before_receipt() -> None:
     resolve._adopt = early
 
 
-def key_per_attempt() -> None:
-    """Each attempt has an idempotency key of its own."""
+def key_per_run() -> None:
+    """Each run has idempotency keys of its own."""
+    from gitstate.commands import acts
     from gitstate.edge import jobs
 
-    jobs.idempotency_key = lambda *_: os.urandom(8).hex()
+    key, run = jobs.idempotency_key, os.urandom(4).hex()
+    jobs.idempotency_key = acts.idempotency_key = lambda *work: run + key(*work)
 
 
 MUTANTS: dict[str, Mutant] = {
@@ -352,5 +354,5 @@ MUTANTS: dict[str, Mutant] = {
     "answer-before-receipt": Mutant(
         answer_before_receipt, "acts-resolve", _path("/answered"), then=".acting"
     ),
-    "key-per-attempt": Mutant(key_per_attempt, "acts-keyed", _path("/answered")),
+    "key-per-run": Mutant(key_per_run, "acts-keyed", _path("/answered")),
 }
