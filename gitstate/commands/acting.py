@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from gitstate.commands.loop import Loop
 
 
+_LOOKS = 8  # at a work that others were first with; the next run goes on
+
+
 class Answer(NamedTuple):
     """What came from a thread: an attempt's answer, or that of a question about one; neither if it was cancelled."""
 
@@ -38,6 +41,7 @@ class Acting:
 
     def __init__(self, loop: Loop, acts: Acts) -> None:
         self._loop, self._acts = loop, acts
+        self._beaten: dict[WorkKey, int] = {}  # how often others were first with a work
         self._announced: list[Announced] = []  # to be told of, then begun
         # Works to be asked about in this run: what is made of each if it has not happened.
         self._then: dict[WorkKey, tuple[Optional[Settled], Reaction]] = {}
@@ -56,9 +60,11 @@ class Acting:
                 pool.submit(self._loop.work, intent, job)
                 continue
             self._loop.take_back(intent)
-            # Somebody else was first: look again. But where the remote cannot be told, it waits.
+            # Somebody else was first: look again. But where the remote cannot be told, or others are first time and
+            # again, it waits.
             key = (intent.slug, intent.stage)
-            if self._acts.untold:
+            self._beaten[key] = self._beaten.get(key, 0) + 1
+            if self._acts.untold or self._beaten[key] > _LOOKS:
                 self._loop.close(key, done=False)
             else:
                 self._loop.come_again(key)
