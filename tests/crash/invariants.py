@@ -22,7 +22,9 @@ _STATE_KEPT = {
     "last-run.json",
 }  # what a finished run leaves in its own folder, folders apart
 _STATE_EMPTY = tuple(f".git/gitstate/{name}" for name in ("attempts", "scratch", "material", "worktrees"))
-_STATE_EMPTY += (".git/worktrees",)
+_STATE_EMPTY += (
+    ".git/worktrees/2",
+)  # git's entries of ours are named by attempts, and those begin with the year
 _ENDS, _BEGINNINGS = (".lock", ".tmp"), ("tmp_", ".gitstate-", "gitstate-index")
 _STAGES = {"work": "outline", "content": "article", "published": "publish", "after": "after"}  # by folder
 WORDS = ("Traceback", "bug in gitstate", "Fatal Python error")

@@ -549,7 +549,7 @@ def test_p7_status_has_the_totals_of_what_was_accepted_failed_and_lost_apart(tmp
     world.a.run(code=1)
     spend = json.loads(world.a.gitstate("status", "--json", code=0).out)["spend"]
     assert {kind: (sums["attempts"], sums["usd"]) for kind, sums in spend.items()} == {
-        "accepted": (2, 3.0), "rejected": (1, 0.25), "lost": (1, 0.0),
+        "accepted": (2, 3.0), "rejected": (1, 0.25), "duplicate": (0, 0.0), "lost": (1, 0.0),
     }  # fmt: skip
     shown = world.a.gitstate("status", code=0).out
     assert "2 attempts brought results: $3.00" in shown
