@@ -174,8 +174,9 @@ class Session:
 
     def note(self, blob: str, *lines: LogLine) -> None:
         """Record lines of the log on one object, durably."""
-        self.record({}, (), [(blob, line) for line in lines], [])
-        self.learn((), {}, (), [(blob, line) for line in lines])
+        log = [(blob, line) for line in lines]
+        self.record({}, (), log, [])
+        self.learn((), {}, (), log)
 
     def act_is_over(self, intent: Intent) -> None:
         """An act is not under way any more, however it ended."""
@@ -213,9 +214,17 @@ class Session:
 
     def withdraw(self, intents: Sequence[Intent]) -> None:
         """Take back acts that were announced and never begun."""
-        for intent in intents:
-            line = act_line(intent, "withdrawn", {"attempts": [intent.attempt]})
-            self.note(manifest_blob(self.clone.objects, intent), line)
+        if not intents:
+            return
+        log = [
+            (
+                manifest_blob(self.clone.objects, intent),
+                act_line(intent, "withdrawn", {"attempts": [intent.attempt]}),
+            )
+            for intent in intents
+        ]
+        self.record({}, (), log, [])
+        self.learn((), {}, (), log)
         self.attempts.remove(intent.attempt for intent in intents)
         # They stand against their works no longer.
         keys = ((intent.slug, intent.stage) for intent in intents)
