@@ -45,6 +45,7 @@ Config = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 NotAsked = Annotated[bool, typer.Option("--offline", help="Do not ask the remote.")]
+LockTimeout = Annotated[str, typer.Option("--lock-timeout", help="How long to wait for another run here.")]
 Why = Annotated[str, typer.Option("--why", help="The reason, kept with who and when.")]
 
 
@@ -160,9 +161,7 @@ def run(
         str, typer.Option("--branch", help="Record on this branch instead of the one checked out.")
     ] = "",
     plan: Annotated[str, typer.Option("--plan", help="Run exactly this saved plan, or refuse.")] = "",
-    lock_timeout: Annotated[
-        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
-    ] = "0",
+    lock_timeout: LockTimeout = "0",
     allow_dirty: Annotated[
         bool, typer.Option("--allow-dirty", help="Use sources that are not committed.")
     ] = False,
@@ -266,9 +265,7 @@ def sync(
     branch: Annotated[
         str, typer.Option("--branch", help="Sync this branch instead of the one checked out.")
     ] = "",
-    lock_timeout: Annotated[
-        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
-    ] = "0",
+    lock_timeout: LockTimeout = "0",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would come and go. Fetches, and changes nothing else.")
     ] = False,
@@ -292,9 +289,7 @@ def resolve(
     stage: Stages = None,
     why: Why = "",
     config: Config = "gitstate.yaml",
-    lock_timeout: Annotated[
-        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
-    ] = "0",
+    lock_timeout: LockTimeout = "0",
 ) -> int:
     """Say what became of an effect where nobody else can tell. Kept with who said it and when."""
     from gitstate.commands.resolve import Answer, resolve
@@ -315,9 +310,7 @@ def accept(
     ] = None,
     why: Why = "",
     config: Config = "gitstate.yaml",
-    lock_timeout: Annotated[
-        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
-    ] = "0",
+    lock_timeout: LockTimeout = "0",
 ) -> int:
     """Bind existing outputs to today's identity, with a receipt that says who and why. Pays nothing."""
     from gitstate.commands.accept import accept
@@ -335,9 +328,7 @@ def reset(
     category: Categories = None,
     why: Why = "",
     config: Config = "gitstate.yaml",
-    lock_timeout: Annotated[
-        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
-    ] = "0",
+    lock_timeout: LockTimeout = "0",
 ) -> int:
     """Forget the verdicts against the selected works, so that `run` takes them up again."""
     from gitstate.commands.reset import reset
@@ -348,9 +339,7 @@ def reset(
 @cli.command()
 def recover(
     config: Config = "gitstate.yaml",
-    lock_timeout: Annotated[
-        str, typer.Option("--lock-timeout", help="How long to wait for another run here.")
-    ] = "0",
+    lock_timeout: LockTimeout = "0",
 ) -> int:
     """Finish what a killed run left, without starting anything new."""
     from gitstate.commands.run import recover
