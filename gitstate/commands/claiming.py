@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Optional
 
@@ -23,7 +23,7 @@ from gitstate.edge.keep import keep
 from gitstate.edge.leasememory import Memory
 from gitstate.edge.leases import Leases, Unpublished, unpublished
 from gitstate.edge.pushing import Pushed
-from gitstate.edge.remote import Remote
+from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.renewing import Renewing
 from gitstate.errors import ComeBackLater, GitstateError
 
@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from gitstate.commands.loop import Loop
     from gitstate.commands.syncing import Syncing
 
-_BATCH = 20.0  # seconds of work that are claimed at once
+_LEAST, _BATCH = 1.0, 20.0  # seconds of work that are claimed at once, at least and at most
 _FIRST = 2  # works a job that are claimed where nobody knows how long they take
 _MOST = 128  # works that are claimed at once
 _NAMED = 50  # works that a lease names: that it is held says the ref alone
-_POLL = 15.0  # seconds between looks for what others give back
+_POLL, _SOONEST = 15.0, 2.0  # seconds between looks for what others give back, at most and at least
+_LOOKS = 4  # that somebody takes who waits for others, while they do what they hold
 _TRIES = 20  # claims in a row that others were faster with
 
 
@@ -95,7 +96,7 @@ class Claiming:
         with contextlib.suppress(GitstateError):
             kept = {lease.bucket_of(one.receipt.slug) for one in self._waiting()}
             self.leases.release(kept)
-            self.leases.collect(self._claim(key) for key in self._undone())
+            self.leases.collect(self._named(key) for key in self._undone())
             self._remember(ended=True)
 
     # --- before paying ---------------------------------------------------------------------------------------------
@@ -173,22 +174,29 @@ class Claiming:
                 if any(self.holds(slug) for slug, _ in self._aside):
                     self.leases.renew()  # they are doubtful
                     continue
-                chosen = self._choose(loop)
-                if chosen:
-                    self._prepare()
-                    self.leases.claim(chosen)
-                elif not idle and self._clock.elapsed() < self._again:
+                if chosen := self._choose(loop):
+                    self._claim(chosen)
+                elif not (idle or self._keeps_waiting(loop)) and self._clock.elapsed() < self._again:
                     return []
+                elif self._syncing.deliver():  # others may wait for just that
+                    self._look_anew()
                 else:
-                    self._syncing.deliver()  # others may wait for just that
-                # After the claim, too: a bucket that was seen free may have been worked off and given back since.
+                    self._fetch()
                 idle = False
-                self._fetch()
-                self._again = self._clock.elapsed() + self._poll()
+                self._again = self._clock.elapsed() + self._poll(loop)
         except ComeBackLater as error:
             self.trouble = error.message.splitlines()[0]
             loop.progress.story(story.not_claimed_line(error.message, error.hint))
         return self._take_ready(loop)
+
+    def _claim(self, works: Mapping[str, Sequence[Claim]]) -> None:
+        """Take the buckets of `works`, as far as they are to be had, and look what is due now: a bucket that was seen
+        free may have been worked off and given back since."""
+        fetched: list[Fetched] = []
+        self._prepare()
+        self.leases.claim(works, lambda: fetched.append(self.fetch()))
+        self._syncing.merge(fetched[-1])
+        self._look_anew()
 
     def _take_ready(self, loop: Loop) -> list[WorkKey]:
         ready = [key for key in self._aside if not self.leases.is_doubtful(key[0]) or not loop.wants(key)]
@@ -198,16 +206,19 @@ class Claiming:
 
     def _choose(self, loop: Loop) -> dict[str, tuple[Claim, ...]]:
         """The works to claim next. Enough of them that asking the remote costs little beside the work, and few enough
-        that others find some, to the end: at most half of an equal share."""
-        due = [key for key in self._aside if loop.lets(key)]
+        that others find some, to the end: half of an equal share, unless that is soon done."""
+        due = [key for key in self._aside if loop.lets(key) and not self._is_others(key[0])]
         share = math.ceil(len(due) / (2 * (self.crowd + 1)))
         jobs, mean = loop.options.jobs, loop.mean or self._mean(due)
-        batch = jobs * (max(1, math.ceil(_BATCH / max(mean, 0.001))) if mean is not None else _FIRST)
-        most = min(max(jobs, min(batch, share)), _MOST)
+
+        def done_in(seconds: float) -> int:
+            return jobs * (max(1, math.ceil(seconds / max(mean, 0.001))) if mean is not None else _FIRST)
+
+        most = min(max(share, done_in(_LEAST)), done_in(_BATCH), _MOST)
         if loop.options.limit is not None:
             most = min(most, loop.options.limit - len(loop.begun))
         begun = {slug for slug, _ in loop.begun}
-        return lease.choose([self._claim(key) for key in due], self.leases.seen, self.leases.me, begun, most)
+        return lease.choose([self._named(key) for key in due], self.leases.seen, self.leases.me, begun, most)
 
     def _mean(self, keys: Iterable[WorkKey]) -> Optional[float]:
         """Seconds that works of these stages took, by the receipts; None where there are none."""
@@ -215,10 +226,19 @@ class Claiming:
         works = sum(price.works for price in known)
         return sum(price.seconds for price in known) / works if works else None
 
-    def _poll(self) -> float:
-        return min(_POLL, self.leases.length / lease.RENEWALS) * (0.5 + random.random() / 2)  # noqa: S311
+    def _keeps_waiting(self, loop: Loop) -> bool:
+        """Whether what is finished here waits for nothing more, and others may wait for it."""
+        return not loop.flying and self._syncing.owes and self._syncing.reachable is not None
 
-    def _claim(self, key: WorkKey) -> Claim:
+    def _poll(self, loop: Loop) -> float:
+        """Seconds until the next look: a part of what the others take for all that they hold."""
+        held, others = self.others()
+        mean = loop.mean or self._mean(self._aside)
+        takes = mean * held / max(1, others) if mean is not None else math.inf
+        longest = min(_POLL, self.leases.length / lease.RENEWALS)
+        return min(max(takes / _LOOKS, _SOONEST), longest) * (0.5 + random.random() / 2)  # noqa: S311 (no secret)
+
+    def _named(self, key: WorkKey) -> Claim:
         status = self.session.statuses.get(key)
         return Claim(*key, (status.hash if status is not None else None) or "")
 
@@ -228,13 +248,17 @@ class Claiming:
         """Push, fenced by all leases that are held. Raises LeaseLost where what would be published is not ours."""
         return self.leases.push(updates, {one.receipt.slug for one in self._waiting()}, self._left())
 
+    def fetch(self) -> Fetched:
+        """Fetch all that the remote has, and see what the leases are by it."""
+        return self.leases.fetch(self._syncing.say)
+
     def _left(self) -> list[Claim]:
         """The works of the run that are still to be done, in the buckets that it holds."""
         mine, left = self.leases.mine, dict[str, list[WorkKey]]()
         for key in self.open():
             if (bucket := lease.bucket_of(key[0])) in mine:
                 left.setdefault(bucket, []).append(key)
-        return [self._claim(key) for keys in left.values() for key in keys[:_NAMED]]
+        return [self._named(key) for keys in left.values() for key in keys[:_NAMED]]
 
     def regain(self) -> None:
         """Hold what is finished here and not published, as an earlier run may have left it, and after a publish was
@@ -281,7 +305,10 @@ class Claiming:
 
     def _fetch(self) -> None:
         """Fetch and merge all that the remote has, leases too, and look anew."""
-        self.leases.look_by(self._syncing.merge)
+        self._syncing.merge()
+        self._look_anew()
+
+    def _look_anew(self) -> None:
         self.session.refresh()
         self._remember()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -18,7 +19,7 @@ from gitstate.edge import remote, sync
 from gitstate.edge.git import DURABLE
 from gitstate.edge.keep import keep
 from gitstate.edge.leases import LeaseLost
-from gitstate.edge.remote import Remote
+from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.reparent import Lost
 from gitstate.edge.sync import Outcome
 from gitstate.errors import ComeBackLater
@@ -90,12 +91,15 @@ class Syncing:
     def recorded(self) -> bool:
         """A group was recorded: push it, if it is time. Returns whether something came from the remote."""
         self._unpushed = True
-        now = time.monotonic()
-        # Of many who push to one branch at once, most are refused and fetch again.
-        pause = PAUSE * max(1.0, self.claiming.crowd / 2) if self.claiming is not None else PAUSE
+        now, pause = time.monotonic(), PAUSE
+        if self.claiming is not None:
+            # Of many who push to one branch at once, most are refused and fetch again: seldom, and not in step.
+            pause *= max(1.0, self.claiming.crowd / 2)
+            if self._pushed is None:
+                self._pushed = now - pause * random.random()  # noqa: S311 (no secret)
         if self.push != "group" or (self._pushed is not None and now - self._pushed < pause):
             return False
-        self._deliver()
+        self._deliver(insist=False)
         came, self._came = self._came, False
         return came
 
@@ -121,18 +125,27 @@ class Syncing:
 
     def end(self) -> None:
         """Push what was not pushed yet."""
-        if self._is_unpushed and self.push != "never":
+        if self.owes and self.push != "never":
             self._deliver()
 
+    def deliver(self) -> bool:
+        """Push what is finished here, also of an earlier run, if anything is; whether so the remote was met."""
+        if not self.owes:
+            return False
+        self._deliver()
+        return not self.away
+
     @property
-    def _is_unpushed(self) -> bool:
+    def owes(self) -> bool:
+        """Whether something may be here that the remote does not have."""
         return self._unpushed or (self._records > self._covered and not self.offline)
 
     @property
     def _records(self) -> int:
         return self.session.records if self.session is not None else 0
 
-    def _deliver(self) -> None:
+    def _deliver(self, insist: bool = True) -> None:
+        """Push. Without `insist`: unless others are faster, for then there will be another time."""
         if self._there is None:
             return
         if self.offline:
@@ -140,25 +153,27 @@ class Syncing:
             return
         records = self._records
         try:
-            outcome = self._publish()
+            outcome = self._publish(insist)
         except ComeBackLater as error:
             self.away = True
             self.say(f"Not pushed yet: {error.message.splitlines()[0]} Results are safe here.")
             return
         finally:
             self._pushed = time.monotonic()
-        self.away = self._unpushed = False
-        self._covered = records
+        self.away = False
+        if outcome.put_off:
+            return
+        self._unpushed, self._covered = False, records
         if outcome.users_commits:
             self.say(
                 f"Pushed {show.number(outcome.users_commits, 'commit')} of your own along with the results."
             )
 
-    def _publish(self) -> Outcome:
+    def _publish(self, insist: bool) -> Outcome:
         """Push; of works that are leased, only what is ours to publish."""
         for _ in range(_REGAINS):
             try:
-                if not (outcome := self._sync(push=True)).lost:
+                if not (outcome := self._sync(push=True, insist=insist)).lost:
                     return outcome  # (else there is a line of the log to push)
             except LeaseLost:
                 if self.claiming is None:
@@ -166,17 +181,14 @@ class Syncing:
                 self.claiming.regain()
         return self._sync(push=True)
 
-    def merge(self) -> None:
-        """Fetch and merge, and push nothing. Raises ComeBackLater if the remote cannot be reached."""
-        self._sync(push=False)
+    def merge(self, fetched: Optional[Fetched] = None) -> None:
+        """Fetch, unless that has been done just now, and merge; push nothing. Raises ComeBackLater if the remote
+        cannot be reached."""
+        self._sync(push=False, fetched=fetched)
 
-    def deliver(self) -> None:
-        """Push what is finished here, also of an earlier run, if anything is."""
-        if self._is_unpushed:
-            self._deliver()
-
-    def _sync(self, push: bool) -> Outcome:
+    def _sync(self, push: bool, insist: bool = True, fetched: Optional[Fetched] = None) -> Outcome:
         clone, branch, before = self.clone, self.aim.branch, self._came
+        fetch = self.claiming.fetch if self.claiming is not None else None
         self._came = True  # (also where it raises: what was fetched by then is merged)
         with self.session.guard.moving() if self.session is not None else nullcontext():
             outcome = sync.sync(
@@ -185,10 +197,12 @@ class Syncing:
                 clone.objects,
                 branch,
                 push=push,
+                insist=insist,
                 offline=self.offline,
                 choose=self._choose,
                 say=self.say,
                 send=self.claiming.send if self.claiming is not None else None,
+                fetch=(lambda: fetched) if fetched is not None else fetch,
             )
         self._came = before or any(outcome.came) or bool(outcome.replaced)
         for lost in outcome.lost:

@@ -21,7 +21,7 @@ from gitstate.edge import hosting, notes, pushing, remote, tracking, worktree
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.pushing import Answer, Pushed, Swap, Swapped
-from gitstate.edge.remote import Remote
+from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState
@@ -86,27 +86,21 @@ class Leases:
             if lease.standing(seen, self.me) is Standing.MINE
         }
 
-    @property
-    def lost(self) -> frozenset[str]:
-        """The buckets that it claimed and does not hold any more, until it claims them again or `drop`s them."""
-        return frozenset(self._held).difference(self.mine)
-
-    def drop(self, buckets: Iterable[str]) -> None:
-        """Nothing more is to be done for what was lost."""
-        for bucket in buckets:
-            self._held.pop(bucket, None)
-
     def look(self) -> None:
         """Fetch the leases and read them. Raises ComeBackLater if the remote cannot be reached, CorruptState for a
         lease that cannot be read."""
-        self.look_by(lambda: remote.fetch_leases(self._git, self._there))
-
-    def look_by(self, fetch: Callable[[], object]) -> None:
-        """`look`, by a fetch that brings more than the leases. Nothing is renewed meanwhile."""
         with self._lock:
             asked = self._elapsed()
-            fetch()
+            remote.fetch_leases(self._git, self._there)
             self.read(asked)
+
+    def fetch(self, say: Callable[[str], None]) -> Fetched:
+        """`remote.fetch`, and read the leases that it has brought, too."""
+        with self._lock:  # nothing is renewed meanwhile
+            asked = self._elapsed()
+            fetched = remote.fetch(self._git, self._there, say)
+            self.read(asked)
+            return fetched
 
     def holds(self, slug: str) -> bool:
         """Whether the bucket of a slug is this process's, as far as it knows. Asks nobody, and waits for nobody."""
@@ -134,9 +128,12 @@ class Leases:
             }
             pushing.swap_all(self._git, self._there, doubled)
 
-    def claim(self, works: Mapping[str, Sequence[Claim]]) -> list[str]:
+    def claim(
+        self, works: Mapping[str, Sequence[Claim]], look: Optional[Callable[[], object]] = None
+    ) -> list[str]:
         """Take the buckets of `works` (as `core.lease.choose` gives them) in one push; those that are now held.
 
+        `look`: how to look afterwards what the remote has, as by `fetch`, whether or not all went well.
         Raises ComeBackLater if the remote cannot be reached, or does not take such refs.
         """
         with self._lock:
@@ -147,14 +144,15 @@ class Leases:
                     for bucket, claims in works.items()
                     if lease.decide(self.seen.get(bucket), self.me, False, self._elapsed()) is Step.TAKE
                 }
-                swapped = self._change(wanted)
+                swapped = self._change(wanted, look)
                 if not swapped.refused | swapped.unclear:
                     break
                 refusals += bool(swapped.refused)
                 if refusals == _REFUSALS and not self._taken:
                     self._home = LEASE_HEADS
                 remote.pause(attempt, longest=0.5)
-            won = [bucket for bucket in works if bucket in self.mine]
+            mine = self.mine
+            won = [bucket for bucket in works if bucket in mine]
             self._held.update({bucket: tuple(works[bucket]) for bucket in won})
             if not won and not self._taken and swapped.refused | swapped.unclear:
                 raise ComeBackLater(
@@ -172,8 +170,8 @@ class Leases:
                 wanted.setdefault(lease.bucket_of(line.slug), []).append(claim)
         self.claim(wanted)
 
-    def renew(self) -> frozenset[str]:
-        """Renew the leases whose time has come, in one push; the buckets that are lost.
+    def renew(self) -> None:
+        """Renew the leases whose time has come, in one push.
 
         Raises ComeBackLater if the remote cannot be reached: they live on until others find them over.
         """
@@ -181,7 +179,6 @@ class Leases:
             now = self._elapsed()
             due = [b for b in self.mine if lease.decide(self.seen[b], self.me, True, now) is Step.RENEW]
             self._change({b: self._written(b, self._held.get(b, self.seen[b].lease.works)) for b in due})
-            return self.lost
 
     def until_due(self, longest: float) -> float:
         """Seconds until a lease is to be renewed, `longest` at most."""
@@ -213,7 +210,8 @@ class Leases:
         """`pushing.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
 
         `slugs`: of the works that the updates publish (`unpublished`). Raises LeaseLost, and sends nothing, where one
-        of them is not held; ComeBackLater if the remote cannot be reached.
+        of them is not held; ComeBackLater if the remote cannot be reached. Unless it was applied: `fetch` or `look`
+        before anything else, for what is known of the leases may be wrong.
         """
         with self._lock:
             lacking = {lease.bucket_of(slug) for slug in slugs}.difference(self.mine)
@@ -226,21 +224,30 @@ class Leases:
             if pushed.answer is Answer.APPLIED:
                 self._took(changes, swaps, begun)
                 self._held.update({b: one.works for b, one in changes.items() if one is not None})
-            else:
-                self.look()
             return pushed
 
     def _written(self, bucket: str, works: Iterable[Claim]) -> Lease:
         return lease.written(self.seen.get(bucket), self.me, _nonce(), self.length, works)
 
-    def _change(self, changes: Mapping[str, Optional[Lease]]) -> Swapped:
-        """Write buckets' leases, or (None) remove them; unless all went well, what the remote has is read anew."""
+    def _change(
+        self, changes: Mapping[str, Optional[Lease]], look: Optional[Callable[[], object]] = None
+    ) -> Swapped:
+        """Write buckets' leases, or (None) remove them. Unless all went well, and with a `look` in any case, what the
+        remote has is read anew."""
         begun, swaps = self._elapsed(), self._swaps(changes)
-        swapped = pushing.swap_all(self._git, self._there, list(swaps.values()))
+        looked = 0
+
+        def there() -> dict[str, str]:
+            nonlocal looked
+            looked += 1
+            (look or self.look)()
+            return {self._refs[bucket]: seen.oid for bucket, seen in self.seen.items()}
+
+        swapped = pushing.swap_all(self._git, self._there, list(swaps.values()), there)
         taken = {bucket: swap for bucket, swap in swaps.items() if swap.ref in swapped.taken}
         self._took(changes, taken, begun)
-        if len(taken) < len(swaps):
-            self.look()
+        if look and not looked:
+            look()
         return swapped
 
     def _swaps(self, changes: Mapping[str, Optional[Lease]]) -> dict[str, Swap]:
@@ -263,7 +270,8 @@ class Leases:
                 self.seen[bucket], self._refs[bucket] = Seen(swap.new, one, begun, begun), swap.ref
                 lines.append(f"update {tracked} {swap.new}\n")
             else:
-                del self.seen[bucket], self._refs[bucket]
+                self.seen.pop(bucket, None)
+                self._refs.pop(bucket, None)
                 self._held.pop(bucket, None)
                 lines.append(f"delete {tracked}\n")
         if lines:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -77,25 +77,27 @@ def push(
     done, hook_refused = _push(git, remote, updates, atomic, fence)
     refused = tuple(ref for ref, flag in _flags(done.out).items() if flag == "!")
     words = "\n".join(filter(None, (_refusals(done.out), done.err.strip())))
-    if done.code and refused and not fence:
+    if done.code and refused:
         return Pushed(Answer.REJECTED, refused, words)
     if done.code and hook_refused:
         return Pushed(Answer.HOOK, (), words)
     if done.code:
-        # (a lease that is given back twice, as where a line repeats what it was sent, is gone the second time)
         wanted = {**updates, **{swap.ref: swap.new for swap in fence}}
         there = ask(git, remote, [*wanted])
         if any(there.get(ref) != oid for ref, oid in wanted.items()):
-            return Pushed(Answer.REJECTED if refused else Answer.UNCLEAR, refused, words)
+            return Pushed(Answer.UNCLEAR, (), words)
     _track(git, remote, updates)
     return Pushed(Answer.APPLIED, (), words)
 
 
-def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
+def swap_all(
+    git: Git, remote: Remote, swaps: Sequence[Swap], look: Callable[[], Mapping[str, str]] | None = None
+) -> Swapped:
     """Change refs of the remote in one push, each by itself.
 
     Not all or none: a ref that others have changed meanwhile is no reason to leave the rest as it is. Unless all
-    went well the remote is read again and decides. Raises ComeBackLater if it then cannot be reached.
+    went well the remote is read again (by `look`: all such refs that it has → object id) and decides.
+    Raises ComeBackLater if it then cannot be reached.
     """
     if not swaps:
         return Swapped(frozenset())
@@ -108,7 +110,7 @@ def swap_all(git: Git, remote: Remote, swaps: Sequence[Swap]) -> Swapped:
     )
     if not done.code:
         return Swapped(frozenset(swap.ref for swap in swaps))
-    there, flags = ask(git, remote, [swap.ref for swap in swaps]), _flags(done.out)
+    there, flags = look() if look else ask(git, remote, [swap.ref for swap in swaps]), _flags(done.out)
     still = {swap.ref for swap in swaps if there.get(swap.ref) == swap.old != swap.new}
     refused = frozenset(ref for ref in still if flags.get(ref) == "!")
     taken = frozenset(swap.ref for swap in swaps if there.get(swap.ref) == swap.new)

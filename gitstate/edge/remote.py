@@ -46,6 +46,7 @@ _FETCH = (
     *("--no-auto-maintenance", "--refmap="),
 )
 _FETCH_TRIES = 3
+_LONGEST = 5.0  # seconds between two tries to push
 _MENDINGS = 2  # how often tracking refs are forgotten because what they name is not here
 _REF_NAME = re.compile(r"(?!.*(?:\.\.|//|\.lock(?:/|$)|/\.))[A-Za-z0-9_][A-Za-z0-9._/-]*(?<![./])")
 
@@ -310,6 +311,15 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
 def pause(attempt: int, longest: float = 5.0) -> None:
     """Wait a random while that grows with the number of attempts, so that two who collided do not again."""
     time.sleep(random.random() * min(longest, 0.05 * 2**attempt))  # noqa: S311 (no secret)
+
+
+def give_way(races: int, took: float) -> None:
+    """Wait a random while after `races` in a row were lost, the last of which `took` so many seconds.
+
+    Of many who push at once one comes through in that time, so it is the measure, and more of them take longer. It
+    grows slowly: who waits much longer than those who come later loses to them again and again.
+    """
+    time.sleep(random.random() * min(_LONGEST, took * (races + 1) / 2))  # noqa: S311 (no secret)
 
 
 def _notes_refspecs(remote: Remote) -> list[str]:

@@ -6,6 +6,7 @@ forward (`edge.branch`). Every step may be the last one of this process: the nex
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,7 +21,10 @@ from gitstate.edge.reparent import Choose, Lost, theirs_stays
 from gitstate.edge.repo import LOG, RECEIPTS, Repository
 from gitstate.errors import ComeBackLater, NeedsHuman
 
-TRIES = 8
+_RACES = 40  # lost in one sync: of so many who push at once all come through
+_PUT_OFF = 2  # lost races after which who need not insist does not
+_FUTILE = 8  # other pushes that failed in one sync
+_SWAPS = 8  # tries to move a ref of this clone
 _STUBBORN = 3  # rejections in a row, with nothing moved on the remote, that are no race any more
 _PATIENCE = 3  # steps by which the pause is longer after each: the remote may take no more for a moment
 
@@ -46,6 +50,7 @@ class Outcome(NamedTuple):
     replaced: tuple[str, ...] = ()  # commits of ours that became one on the remote's tip
     lost: tuple[Lost, ...] = ()  # outputs of ours that did not stay; for the caller to keep and log
     pushes: int = 0  # how many it took
+    put_off: bool = False  # others were faster, and it was not to insist: what is finished here was not sent
 
 
 def sync(
@@ -56,15 +61,18 @@ def sync(
     *,
     push: bool = True,
     offline: bool = False,
+    insist: bool = True,
     choose: Choose = theirs_stays,
     say: Callable[[str], None] = lambda _: None,
     send: Callable[[Mapping[str, str]], Pushed] | None = None,
+    fetch: Callable[[], Fetched] | None = None,
 ) -> Outcome:
     """Bring `branch` (full ref; None: notes only) and notes of this clone and its remote together.
 
     Without a remote it does nothing. `offline` merges what was fetched before and touches no network.
+    Without `insist` it gives up for now where others are faster several times in a row.
     `say` is told, in a sentence, of what had to be mended on the way. `send` pushes the updates in place of
-    `pushing.push`: `Leases.push` with what fences them.
+    `pushing.push`: `Leases.push` with what fences them; `fetch` fetches in place of `remote.fetch`: `Leases.fetch`.
     Raises ComeBackLater if the remote is away or too busy (all results are safe here), NeedsHuman where a
     person must decide; notes that came are then merged already.
     """
@@ -76,19 +84,22 @@ def sync(
         for broken in tracking.look(git, tracked, "").broken:
             raise tracking.unreadable(*broken)  # (what a fetch brings it has looked at itself)
         return Outcome(there, True, came=merge_notes(git, repository, objects, there))
-    outcome, last, refused, manner = Outcome(there), None, 0, Manner()
-    pushed = Pushed(Answer.APPLIED)
-    for attempt in range(TRIES):
-        fetched = manner.home_of(remote.fetch(git, there, say))
+    outcome, tries, manner = Outcome(there), Tries(), Manner()
+    while True:
+        tries.begin()
+        fetched = manner.home_of(fetch() if fetch else remote.fetch(git, there, say))
         remote.setup_fetch(git, there)
-        refused = refused + 1 if pushed.answer is Answer.REJECTED and fetched == last else 0
-        if refused >= (1 if manner.tried else _STUBBORN):
-            manner = _otherwise(git, objects, there, fetched, pushed, manner, fenced=send is not None)
-            fetched, refused = manner.home_of(fetched), 0
+        tries.weigh(fetched)
+        if tries.refused >= (1 if manner.tried else _STUBBORN):
+            manner = _otherwise(git, objects, there, fetched, tries.pushed, manner, fenced=send is not None)
+            fetched, tries.refused = manner.home_of(fetched), 0
         outcome = _merge(git, repository, objects, branch, fetched, choose, outcome)
         updates = _due(objects, there, branch, fetched)
         if not push or not updates:
             return outcome
+        if tries.lost >= _PUT_OFF and not insist:
+            return outcome._replace(put_off=True)
+        tries.require_more(there)
         users, went = _weigh(git, objects, there, fetched, updates)
         pushed = send(updates) if send else pushing.push(git, there, updates, atomic=manner.atomic)
         outcome = outcome._replace(pushes=outcome.pushes + 1)
@@ -103,12 +114,50 @@ def sync(
         if pushed.answer is Answer.UNCLEAR:
             # A remote that cannot do it atomically gives no answer for any ref.
             manner = manner._replace(atomic=False)
-        last = fetched
-        remote.pause(attempt + _PATIENCE * refused)
-    raise ComeBackLater(
-        f"{there.name} did not take what is finished here in {TRIES} tries.\n{pushed.words}".rstrip(),
-        "It is safe here; `gitstate sync` delivers it.",
-    )
+        tries.failed(pushed, fetched)
+
+
+class Tries:
+    """The pushes of one sync that failed, by why they did."""
+
+    def __init__(self) -> None:
+        self.lost = 0  # because others were faster
+        self.futile = 0  # otherwise
+        self.refused = 0  # turned away, in a row, although nobody else had pushed
+        self.pushed = Pushed(Answer.APPLIED)  # how the last one ended
+        self._before: Fetched | None = None  # what the remote had before it
+        self._began = 0.0
+
+    def begin(self) -> None:
+        """Another try begins."""
+        self._began = time.monotonic()
+
+    def failed(self, pushed: Pushed, before: Fetched) -> None:
+        """A push has failed, before which the remote had `before`: wait a while."""
+        self.pushed, self._before = pushed, before
+        if self.futile:
+            remote.pause(self.futile + _PATIENCE * self.refused)
+        else:
+            remote.give_way(self.lost, time.monotonic() - self._began)
+
+    def weigh(self, fetched: Fetched) -> None:
+        """What the remote has now tells why the last push failed."""
+        if self._before is None:
+            return
+        rejected = self.pushed.answer is Answer.REJECTED
+        if rejected and fetched != self._before:
+            self.lost, self.refused = self.lost + 1, 0
+        else:
+            self.futile, self.refused = self.futile + 1, self.refused + 1 if rejected else 0
+
+    def require_more(self, there: Remote) -> None:
+        """Raise ComeBackLater after so many that another one makes no sense now."""
+        if self.lost >= _RACES or self.futile >= _FUTILE:
+            raise ComeBackLater(
+                f"{there.name} did not take what is finished here in {self.lost + self.futile} tries.\n"
+                f"{self.pushed.words}".rstrip(),
+                "It is safe here; `gitstate sync` delivers it.",
+            )
 
 
 class Manner(NamedTuple):
@@ -237,7 +286,7 @@ def _sum(one: Amount, other: Amount) -> Amount:
 
 def _merge_ref(git: Git, repository: Repository, objects: Objects, ref: str, tracking: str) -> int:
     """Merge one notes ref; how many objects' notes it changed here."""
-    for attempt in range(TRIES):
+    for attempt in range(_SWAPS):
         ours, theirs = objects.resolve(ref), objects.resolve(tracking)
         if theirs is None or ours == theirs or (ours and _is_ancestor(git, theirs, ours)):
             return 0

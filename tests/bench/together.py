@@ -26,7 +26,7 @@ class Together(NamedTuple):
 
 
 def together(shelf: Shelf, works: int, share: str) -> Together:
-    """Run CLONES clones on a plan of `works` new works of 50 ms, by `share`: "claim" or "shard"."""
+    """Run CLONES clones on a plan of `works` new works of 50 ms, by `share`: "claim" or "shard"; or one "alone"."""
     place = shelf.scratch(f"together-{share}")
     origin = os.path.join(place, "origin.git")
     asked, paid, tools = (os.path.join(place, name) for name in ("asked", "paid", "tools"))
@@ -34,7 +34,8 @@ def together(shelf: Shelf, works: int, share: str) -> Together:
     os.makedirs(tools)
     with open(os.path.join(tools, "git"), "w", encoding="utf-8", opener=_executable) as file:
         file.write(_GIT)
-    clones = [os.path.join(place, f"clone-{number}") for number in range(CLONES)]
+    words = _words(share)
+    clones = [os.path.join(place, f"clone-{number}") for number in range(len(words))]
     for clone in clones:
         git(place, "clone", "-q", f"file://{origin}", clone)
     config = os.path.join(clones[0], "gitstate.yaml")
@@ -47,17 +48,19 @@ def together(shelf: Shelf, works: int, share: str) -> Together:
     env = {**environment(), "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "ASKED": asked}
     began = time.monotonic()
     running = [
-        subprocess.Popen((*GITSTATE, "run", *words), cwd=clone, env=env, stderr=subprocess.DEVNULL)
-        for clone, words in zip(clones, _words(share))
+        subprocess.Popen((*GITSTATE, "run", *more), cwd=clone, env=env, stderr=subprocess.DEVNULL)
+        for clone, more in zip(clones, words)
     ]
     codes = [process.wait() for process in running]
     seconds = time.monotonic() - began
     files = git(origin, "ls-tree", "-r", "--name-only", "main", "out/").split()
-    assert (codes, len(files)) == ([0] * CLONES, works), (codes, len(files))
+    assert (codes, len(files)) == ([0] * len(clones), works), (codes, len(files))
     return Together(seconds, _lines(paid), _lines(asked))
 
 
 def _words(share: str) -> list[tuple[str, ...]]:
+    if share == "alone":
+        return [()]
     if share == "claim":
         return [("--claim", "--wait")] * CLONES
     return [("--shard", f"{number}/{CLONES}") for number in range(1, CLONES + 1)]

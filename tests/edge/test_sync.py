@@ -393,7 +393,7 @@ def test_a_remote_that_is_always_quicker_is_something_to_come_back_for(
     bare: Bare, a: Clone, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "pause", lambda *_: None)
-    monkeypatch.setattr(sync, "TRIES", 3)
+    monkeypatch.setattr(sync, "_RACES", 3)
     overtake(bare, a, tmp_path, 99)
     a.record("out/a.md", "a")
     with pytest.raises(ComeBackLater, match="in 3 tries") as caught:
@@ -595,3 +595,23 @@ def sweep(tmp_path: Path, killer: Path) -> Iterator[Path]:
             if not killed:
                 return
     sys.exit("the sync never came to its end")
+
+
+def test_who_can_wait_gives_way_to_those_who_are_faster_and_has_merged_what_they_brought(
+    bare: Bare, a: Clone, tmp_path: Path
+) -> None:
+    overtake(bare, a, tmp_path, 99)
+    a.record("out/a.md", "a")
+    done = a.sync(insist=False)
+    assert (done.put_off, done.pushes, done.went) == (True, 2, Amount())
+    assert {"rival1", "rival2", "out/a.md"} < set(a.files())
+    shutil.rmtree(a.path / ".git" / "hooks")
+    done = a.sync(insist=False)
+    assert (done.put_off, done.went) == (False, Amount(1, 1, 0))
+
+
+def test_a_remote_that_refuses_is_told_of_at_once_also_where_nobody_insists(bare: Bare, a: Clone) -> None:
+    hook(bare.path, "update", "[ $1 != refs/heads/main ] || { echo 'main is protected' >&2; exit 1; }")
+    a.record("out/a.md", "a")
+    with pytest.raises(NeedsHuman, match="main is protected"):
+        a.sync(insist=False)
