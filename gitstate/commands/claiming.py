@@ -244,9 +244,9 @@ class Claiming:
 
     # --- publishing ------------------------------------------------------------------------------------------------
 
-    def send(self, updates: Mapping[str, str]) -> Pushed:
+    def send(self, updates: Mapping[str, str], deletes: bool) -> Pushed:
         """Push, fenced by all leases that are held. Raises LeaseLost where what would be published is not ours."""
-        return self.leases.push(updates, {one.receipt.slug for one in self._waiting()}, self._left())
+        return self.leases.push(updates, {one.receipt.slug for one in self._waiting()}, self._left(), deletes)
 
     def fetch(self) -> Fetched:
         """Fetch all that the remote has, and see what the leases are by it."""

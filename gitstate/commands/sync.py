@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Optional
 
@@ -42,7 +42,7 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
     return 0
 
 
-def _fenced(clone: Clone, aim: Target) -> Optional[Callable[[Mapping[str, str]], Pushed]]:
+def _fenced(clone: Clone, aim: Target) -> Optional[edge.Send]:
     """Where machines share their works by leases: how to push what is finished here under leases of its own.
 
     Raises LeaseLost, when it is called, where others hold some of it by now.
@@ -58,7 +58,7 @@ def _fenced(clone: Clone, aim: Target) -> Optional[Callable[[Mapping[str, str]],
     leases = Leases(clone.git, clone.objects, there, clone.config, lease.DEFAULT, Clock().elapsed)
     leases.dead = memory.holders
 
-    def send(updates: Mapping[str, str]) -> Pushed:
+    def send(updates: Mapping[str, str], deletes: bool) -> Pushed:
         found = unpublished(clone.git, clone.objects, there, aim.branch)
         works = [one.receipt for one in found if one.receipt.slug in slugs]
         if works:
@@ -66,6 +66,6 @@ def _fenced(clone: Clone, aim: Target) -> Optional[Callable[[Mapping[str, str]],
             memory.note(leases.me)
             leases.look()
             leases.claim_finished(works)  # (if others published before, the branch has moved: it is refused)
-        return leases.push(updates, {line.slug for line in works}, ())
+        return leases.push(updates, {line.slug for line in works}, (), deletes)
 
     return send

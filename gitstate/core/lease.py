@@ -5,8 +5,8 @@ remote names it, and the remote moves a ref only from what the pusher expected. 
 writes of one ref, of which the remote takes one, and nothing has to be compared afterwards. (A ref for each claim
 would leave it to the claimants to see each other: either's reading may come before the other's write, so no order
 among them is safe, and nothing fences off the one that lost.) All stages of a slug share its bucket: a chain stays
-with whoever began it. A ref stands only while its bucket is held. A held bucket keeps a 256th of the plan from the
-others, for as long as its holder has work there.
+with whoever began it. A ref stands only while its bucket is held, or else says that nobody holds it. A held bucket
+keeps a 256th of the plan from the others, for as long as its holder has work there.
 
 Clocks decide when a lease may be taken over, never who may publish: see docs/leases.md.
 """
@@ -30,6 +30,7 @@ BUCKETS = 256
 DEFAULT = 600  # seconds that a lease lasts where nothing is known about how long works take
 SHORTEST, LONGEST = 120, 7200  # bounds of what is chosen by receipts
 LEAST, MOST = 10, 86_400  # what anybody may ask for: an abandoned lease must end some day
+NOBODY = "-"  # the holder of a bucket that was given back where refs cannot be deleted: it is free
 RENEWALS = 3  # a lease is renewed when this part of it has passed
 _SLOW = 4  # times the slow works' seconds is how long a lease lasts by default
 _RANK = 0.9  # a work is slow that takes longer than this part of them
@@ -193,7 +194,7 @@ def observe(
 def standing(seen: Optional[Seen], me: str) -> Standing:
     """What a bucket is for the holder `me`. The lease says whose it is: a write of one's own whose answer was lost
     is known by it, too."""
-    if seen is None:
+    if seen is None or seen.lease.holder == NOBODY:
         return Standing.FREE
     if seen.lease.holder == me:
         return Standing.MINE
@@ -222,8 +223,14 @@ def is_doubtful(seen: Seen, now: float) -> bool:
 
 def written(seen: Optional[Seen], me: str, nonce: str, length: int, works: Iterable[Claim]) -> Lease:
     """The lease with which `me` takes or renews a bucket that is as `seen`."""
-    generation = 1 if seen is None else seen.lease.generation + (seen.lease.holder != me)
+    free = standing(seen, me) is Standing.FREE
+    generation = 1 if free or seen is None else seen.lease.generation + (seen.lease.holder != me)
     return Lease(me, nonce, generation, length, tuple(sorted(works)))
+
+
+def given_back(nonce: str) -> Lease:
+    """What stands in a bucket that nobody holds any more, where its ref cannot be deleted."""
+    return Lease(NOBODY, nonce, 1, LEAST, ())
 
 
 def fence(

@@ -74,14 +74,16 @@ def findings(takes: Takes, name: str) -> list[Found]:
     where = "" if takes.others else " as branches below gitstate/lease/"
     leases = (
         Found("leases", True, f"{name} takes them{where}: machines may run at once")
-        if takes.at_once and takes.deleting and (takes.others or takes.branches)
+        if takes.at_once and (takes.others or takes.branches)
         else Found("leases", None, f"{name} takes none; {WITHOUT_LEASES}")
     )
     deleting = (
         Found("deleting refs", True, f"{name} lets them be deleted")
         if takes.deleting
         else Found(
-            "deleting refs", None, f"{name} does not; gitstate/probe stays there, and so do pauses, emptied"
+            "deleting refs",
+            None,
+            f"{name} does not; gitstate/probe stays there, and so do pauses and leases, emptied",
         )
     )
     return [notes, at_once, leases, deleting]
@@ -104,7 +106,7 @@ def require_atomic(git: Git, remote: Remote) -> None:
             "--no-verify",
             "--",
             remote.name,
-            "HEAD:refs/gitstate/probe",
+            f"+HEAD:{_OTHER}",  # (by force: where no ref can be deleted, an earlier probe's stands there)
         ),
         env=quiet(),
         check=False,

@@ -72,6 +72,9 @@ class Leases:
         self._refs: dict[str, str] = {}  # bucket -> the remote's ref that holds what is seen
         self._held: dict[str, tuple[Claim, ...]] = {}  # bucket -> the works that it was taken for
         self._home = LEASES
+        self._deletes = (
+            True  # whether what is given back is deleted, as far as the remote lets refs be deleted
+        )
         self._taken = False  # whether the remote has ever taken one: then a refusal is one of a busy server
         self._lock = threading.RLock()
         # Holders that are known to be dead: what they hold is over at once.
@@ -116,7 +119,8 @@ class Leases:
             answered = self._elapsed()
             found = self._found(_MENDINGS)
             self._refs, listed, doubled = {}, {}, []
-            for bucket, ref, oid, one in sorted(found, key=lambda entry: entry[3].holder == self.me):
+            last = {self.me: 1, lease.NOBODY: 2}
+            for bucket, ref, oid, one in sorted(found, key=lambda entry: last.get(entry[3].holder, 0)):
                 if bucket not in listed:
                     self._refs[bucket], listed[bucket] = ref, (oid, one)
                 elif one.holder == self.me:
@@ -206,10 +210,13 @@ class Leases:
         with self._lock:
             self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due)))
 
-    def push(self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim]) -> Pushed:
+    def push(
+        self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim], deletes: bool = True
+    ) -> Pushed:
         """`pushing.push`, fenced by all leases that are held: renewed for the works that are `left`, else given back.
 
-        `slugs`: of the works that the updates publish (`unpublished`). Raises LeaseLost, and sends nothing, where one
+        `slugs`: of the works that the updates publish (`unpublished`); `deletes`: whether the remote lets refs be
+        deleted. Raises LeaseLost, and sends nothing, where one
         of them is not held; ComeBackLater if the remote cannot be reached. Unless it was applied: `fetch` or `look`
         before anything else, for what is known of the leases may be wrong.
         """
@@ -218,7 +225,8 @@ class Leases:
             if lacking:
                 raise LeaseLost(self._there.name, lacking)
             begun, claims = self._elapsed(), tuple(left)
-            changes = lease.fence(self.seen, self.me, claims, _nonce, self.length)
+            self._deletes = self._deletes and deletes
+            changes = self._spelled(lease.fence(self.seen, self.me, claims, _nonce, self.length))
             swaps = self._swaps(changes)
             pushed = pushing.push(self._git, self._there, updates, fence=list(swaps.values()))
             if pushed.answer is Answer.APPLIED:
@@ -232,8 +240,9 @@ class Leases:
     def _change(
         self, changes: Mapping[str, Optional[Lease]], look: Optional[Callable[[], object]] = None
     ) -> Swapped:
-        """Write buckets' leases, or (None) remove them. Unless all went well, and with a `look` in any case, what the
-        remote has is read anew."""
+        """Write buckets' leases, or (None) give them back. Unless all went well, and with a `look` in any case, what
+        the remote has is read anew."""
+        changes = self._spelled(changes)
         begun, swaps = self._elapsed(), self._swaps(changes)
         looked = 0
 
@@ -248,7 +257,17 @@ class Leases:
         self._took(changes, taken, begun)
         if look and not looked:
             look()
+        stays = [b for b, swap in swaps.items() if swap.new is None and swap.ref in swapped.refused]
+        if stays:
+            self._deletes = False
+            return self._change(dict.fromkeys(stays))
         return swapped
+
+    def _spelled(self, changes: Mapping[str, Optional[Lease]]) -> Mapping[str, Optional[Lease]]:
+        """The same, without deletions where the remote does not take them."""
+        if self._deletes:
+            return changes
+        return {b: lease.given_back(_nonce()) if one is None else one for b, one in changes.items()}
 
     def _swaps(self, changes: Mapping[str, Optional[Lease]]) -> dict[str, Swap]:
         return {
@@ -267,6 +286,8 @@ class Leases:
             one, tracked = changes[bucket], self._tracked(swap.ref)
             if one is not None and swap.new is not None:
                 self._taken = True
+                if one.holder == lease.NOBODY:
+                    self._held.pop(bucket, None)
                 self.seen[bucket], self._refs[bucket] = Seen(swap.new, one, begun, begun), swap.ref
                 lines.append(f"update {tracked} {swap.new}\n")
             else:
@@ -339,7 +360,7 @@ def tracked(git: Git, objects: Objects, plan: str) -> list[Tracked]:
         with contextlib.suppress(ValueError, RecursionError):
             if read is not None:
                 found.append(Tracked(bucket, oid, lease.decode(read[1].partition(b"\n\n")[2])))
-    return found
+    return [one for one in found if one.lease.holder != lease.NOBODY]
 
 
 class Unpublished(NamedTuple):

@@ -29,6 +29,10 @@ _STUBBORN = 3  # rejections in a row, with nothing moved on the remote, that are
 _PATIENCE = 3  # steps by which the pause is longer after each: the remote may take no more for a moment
 
 
+# Pushes the updates (ref → object id) and tells how that ended. With whether the remote lets refs be deleted.
+Send = Callable[[Mapping[str, str], bool], Pushed]
+
+
 class Amount(NamedTuple):
     """How much went one way: commits, and objects whose notes changed."""
 
@@ -64,7 +68,7 @@ def sync(
     insist: bool = True,
     choose: Choose = theirs_stays,
     say: Callable[[str], None] = lambda _: None,
-    send: Callable[[Mapping[str, str]], Pushed] | None = None,
+    send: Send | None = None,
     fetch: Callable[[], Fetched] | None = None,
 ) -> Outcome:
     """Bring `branch` (full ref; None: notes only) and notes of this clone and its remote together.
@@ -101,7 +105,10 @@ def sync(
             return outcome._replace(put_off=True)
         tries.require_more(there)
         users, went = _weigh(git, objects, there, fetched, updates)
-        pushed = send(updates) if send else pushing.push(git, there, updates, atomic=manner.atomic)
+        if send is not None:
+            pushed = send(updates, manner.deletes)
+        else:
+            pushed = pushing.push(git, there, updates, atomic=manner.atomic)
         outcome = outcome._replace(pushes=outcome.pushes + 1)
         if pushed.answer is Answer.APPLIED:
             made = there.branch in updates and fetched.branch is None
@@ -164,6 +171,7 @@ class Manner(NamedTuple):
     """How one sync pushes."""
 
     atomic: bool = True  # all or none
+    deletes: bool = True  # refs of leases go when they are given back
     branches: bool = False  # notes go to branches although there are none yet
     tried: bool = False  # what the remote takes has been tried
 
@@ -195,16 +203,17 @@ def _otherwise(
             f"{there.name} takes nothing from this clone at the moment{_said(pushed.words or takes.words)}.",
             "What is finished is safe here; `gitstate sync` delivers it. If that stays so, look at your rights there.",
         )
-    if fenced and (takes.at_once is False or takes.deleting is False):
+    if fenced and takes.at_once is False:
         raise NeedsHuman(
-            f"{there.name} does not take what fences a publish: several refs at once, and that leases are deleted.\n"
-            f"{pushed.words}".rstrip(),
+            f"{there.name} does not take what fences a publish: several refs at once.\n{pushed.words}".rstrip(),
             "If a server that was killed has left locks there (*.lock), remove them. If it never takes it: "
             f"{hosting.WITHOUT_LEASES[0].lower()}{hosting.WITHOUT_LEASES[1:]}, and take `coordinate` out of the "
             "configuration. What is finished is safe here; `gitstate sync` delivers it then.",
         )
     if manner.tried:
         raise _refusal(there, pushed)
+    if fenced and manner.deletes and takes.deleting is False:
+        return manner._replace(deletes=False)
     if takes.notes is False and takes.branches and fetched.home is not BRANCHES:
         return manner._replace(
             branches=True, tried=True, atomic=manner.atomic and (fenced or bool(takes.at_once))

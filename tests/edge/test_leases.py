@@ -379,7 +379,7 @@ def test_a_publish_that_a_line_delivered_twice_is_published(bare: Bare) -> None:
     ((bucket, seen),) = worker.leases.mine.items()
     clone, swap, answers = worker.clone, Swap(f"{LEASES}/{PLAN}/{bucket}", None, seen.oid), list[Answer]()
 
-    def twice(updates: Mapping[str, str]) -> Pushed:
+    def twice(updates: Mapping[str, str], deletes: bool) -> Pushed:
         for _ in range(2):
             pushed = pushing.push(clone.plumbing, worker.there, updates, fence=[swap])
             answers.append(pushed.answer)

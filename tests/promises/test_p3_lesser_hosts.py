@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,11 +128,30 @@ def test_p10_claims_work_on_a_host_that_takes_only_branches(
     assert "lease" not in world.git(world.remote, "for-each-ref")
 
 
-def test_where_leases_cannot_be_given_back_a_claiming_run_says_so_and_what_is_paid_is_delivered_without(
+@pytest.mark.parametrize("refuse", [hosts.keeping, hosts.undeleting], ids=lambda f: f.__name__)
+def test_p10_claims_work_where_no_ref_can_be_deleted_and_what_was_given_back_is_free(
+    tmp_path: Path, refuse: Callable[[Path], None]
+) -> None:
+    world = World(tmp_path, remote=True, coordinate="leases")
+    refuse(world.remote)
+    world.a.run()
+    other = world.clone("b")
+    other.commit({"plan.yaml": "- one\n- two\n- three\n"})
+    other.run()
+    other.run("one", "--redo")
+    world.a.run()
+    assert world.paid() == {"one/article": 2, "two/article": 1, "three/article": 1}
+    assert other.plan_text() == world.a.plan_text()
+    assert "lease" in world.git(world.remote, "for-each-ref")
+    for clone in (world.a, other):
+        assert json.loads(clone.gitstate("status", "--json").out)["leases"] == []
+
+
+def test_where_no_publish_can_be_fenced_a_claiming_run_says_so_and_what_is_paid_is_delivered_without(
     tmp_path: Path,
 ) -> None:
     world = World(tmp_path, remote=True, coordinate="leases")
-    hosts.keeping(world.remote)
+    hosts.few(world.remote)
     done = world.a.run(code=3)
     assert "fences a publish" in done.err
     assert "take `coordinate` out" in world.a.gitstate("sync", code=3).err

@@ -52,6 +52,11 @@ def few(bare: Path) -> None:
     (bare / "hooks/pre-receive").write_text(text.replace("while", f"{count}\nwhile", 1))
 
 
+def undeleting(bare: Path) -> None:
+    """Lets nothing be deleted, whatever it is."""
+    hook(bare, "update", "case $3 in *[!0]*) ;; *) echo 'nothing goes' >&2; exit 1 ;; esac")
+
+
 def keeping(bare: Path) -> None:
     """The same as `per_ref`, and lets nothing be deleted."""
     per_ref(bare)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gitstate.core import lease
@@ -18,7 +17,7 @@ from gitstate.core.lease import Claim
 from gitstate.edge import remote
 from gitstate.edge.clock import Clock
 from gitstate.edge.leases import LeaseLost, Leases
-from gitstate.edge.pushing import Pushed
+from gitstate.edge.sync import Send
 from tests.support.clones import MAIN, Clone
 
 
@@ -66,9 +65,9 @@ class Worker:
 
     def publish(self, left: list[Claim]) -> None:
         """Push what is finished here, and keep the leases of what is `left`."""
-        self.sync(lambda updates: self.leases.push(updates, self.finished(), left))
+        self.sync(lambda updates, deletes: self.leases.push(updates, self.finished(), left, deletes))
 
-    def sync(self, send: Callable[[Mapping[str, str]], Pushed]) -> None:
+    def sync(self, send: Send) -> None:
         """Sync, with `send` to push, and see what the leases are by what was fetched."""
         self.clone.sync(send=send, fetch=lambda: self.leases.fetch(lambda _: None))
 
