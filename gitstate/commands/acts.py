@@ -252,6 +252,11 @@ def intent_of_act(session: Session, status: Status, act: Act) -> Intent:
         committed=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.committed)),
         before=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.before)),
     )
+    return as_act(intent, act)
+
+
+def as_act(intent: Intent, act: Act) -> Intent:
+    """An intent with the identity that an act had, where its line tells it whole."""
     if act.scheme and act.components:
         return intent._replace(work=act.work, components=act.components, scheme=act.scheme)
     return intent
