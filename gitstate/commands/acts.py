@@ -193,8 +193,7 @@ class Acts:
         if asked.answer == "unclear" or found is None:
             return Heeded("unclear", self._give_up(asked))
         timeout = self.session.stages[asked.intent.stage].timeout
-        others = [act for act in asked.acts if act.attempt not in self._ended]
-        until = effect.may_be_under_way(others, timeout, self.clock.now())
+        until = effect.may_be_under_way(asked.acts, timeout, self.clock.now())
         if until is not None:
             return Heeded("elsewhere", until=f"{until:%Y-%m-%dT%H:%M:%SZ}")
         # What was asked for may still be on its way: absence counts only once that would have arrived.
