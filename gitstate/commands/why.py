@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from gitstate import checklist, show
+from gitstate import checklist, explain, show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.core import select
 from gitstate.core.derive import Status, manifest_of
@@ -31,7 +31,7 @@ def why(clone: Clone, what: str, stages: Sequence[str] = (), *, as_json: bool = 
     for number, work in enumerate(works):
         if number:
             show.tell("")
-        for line in [*show.why_lines(work), *checklist.open_lines(work["open"], work["next"])]:
+        for line in [*explain.why_lines(work), *checklist.open_lines(work["open"], work["next"])]:
             show.tell(line)
     return 0
 
