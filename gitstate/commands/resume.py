@@ -6,7 +6,6 @@ what `run` itself would conclude. Nothing is recorded, and only with `ask` anyth
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -77,7 +76,7 @@ def resume(
         "work": works,
     }
     if as_json:
-        print(json.dumps(facts, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json(facts)
         return 0
     for line in checklist.lines(facts, asked=ask):
         show.tell(line)

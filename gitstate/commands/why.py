@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -26,7 +25,7 @@ def why(clone: Clone, what: str, stages: Sequence[str] = (), *, as_json: bool = 
     select.check(selection, view.plan.workflow)
     works = [_explain(view, status) for status in select.choose(selection, statuses_of(view, utc_now()))]
     if as_json:
-        print(json.dumps({"format": 1, "work": works}, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json({"format": 1, "work": works})
         return 0
     for number, work in enumerate(works):
         if number:
