@@ -13,7 +13,7 @@ from gitstate.commands.lines import act_line, manifest_blob, new_attempt, stamp
 from gitstate.commands.naming import Ending, failure, secrets
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
-from gitstate.core import effect
+from gitstate.core import effect, pause
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.effect import Answer, Step
 from gitstate.core.plan import Effect
@@ -195,7 +195,7 @@ class Acts:
         timeout = self.session.stages[asked.intent.stage].timeout
         until = effect.may_be_under_way(asked.acts, timeout, self.clock.now())
         if until is not None:
-            return Heeded("elsewhere", until=f"{until:%Y-%m-%dT%H:%M:%SZ}")
+            return Heeded("elsewhere", until=pause.stamp(until))
         # What was asked for may still be on its way: absence counts only once that would have arrived.
         alive = max(self._ended.get(act.attempt, self._found) for act in asked.acts)
         if asked.began < alive + found.settle:

@@ -21,7 +21,7 @@ from gitstate.core.derive import Status, derive
 from gitstate.core.identity import work_id
 from gitstate.core.lease import bucket_of
 from gitstate.core.outlook import Heard, Tried, attempts_of, last_answer
-from gitstate.core.pause import Pause
+from gitstate.core.pause import Pause, stamp
 from gitstate.core.plan import Stage, account_of
 from gitstate.core.receipt import Receipt
 from gitstate.core.schedule import order_of
@@ -217,7 +217,7 @@ def _elsewhere(acts: Sequence[Act], traces: Sequence[Trace], stage: Stage, now: 
     mine = {one.intent.attempt for one in traces}
     others = [act for act in acts if act.attempt not in mine]
     until = effect.may_be_under_way(others, stage.timeout, now) if stage.effect else None
-    return f"{until:%Y-%m-%dT%H:%M:%SZ}" if until else None
+    return stamp(until) if until else None
 
 
 def _ask(clone: Clone, view: View, status: Status) -> Optional[dict[str, Any]]:
