@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple, Optional
+from typing import TYPE_CHECKING, Optional
 
 from gitstate import story
 from gitstate.commands.acts import Acts, Announced, Asked
+from gitstate.commands.answers import Answer
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import manifest_blob, verdict_line
 from gitstate.commands.reacting import with_state
@@ -24,16 +25,6 @@ if TYPE_CHECKING:
 
 
 _LOOKS = 8  # at a work that others were first with; the next run goes on
-
-
-class Answer(NamedTuple):
-    """What came from a thread: an attempt's answer, or that of a question about one; neither if it was cancelled."""
-
-    intent: Intent
-    judged: Optional[Judged] = None
-    error: Optional[BaseException] = None
-    asked: Optional[Asked] = None
-    is_question: bool = False
 
 
 class Acting:
@@ -84,7 +75,7 @@ class Acting:
         if step == "ask" or (step == "act" and loop.syncing.can_tell and self._acts.must_look(status)):
             question = self._acts.question(status)
             if isinstance(question, Settled):
-                loop.tell(question)
+                loop.answers.tell(question)
             else:
                 loop.fly()
                 pool.submit(self._ask, *question)
@@ -123,13 +114,13 @@ class Acting:
         loop, intent = self._loop, asked.intent
         key = (intent.slug, intent.stage)
         name = work_id(*key, intent.work)
-        heeded = loop.insist(lambda: self._acts.heed(asked))
+        heeded = loop.answers.insist(lambda: self._acts.heed(asked))
         if key in loop.session.statuses:
             loop.session.judge_again([loop.session.statuses[key].item])
         if heeded.what == "looked":
             loop.come_again(key)
         elif heeded.settled is not None:
-            loop.tell(heeded.settled)
+            loop.answers.tell(heeded.settled)
             self._then.pop(key, None)
         elif heeded.what == "later":
             loop.progress.story(story.asked_again_line(name, heeded.after))

@@ -13,7 +13,7 @@ from gitstate.commands.lines import act_line, manifest_blob, new_attempt, stamp
 from gitstate.commands.naming import Ending, failure, secrets
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
-from gitstate.core import effect
+from gitstate.core import effect, pause
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.effect import Answer, Step
 from gitstate.core.plan import Effect
@@ -193,10 +193,9 @@ class Acts:
         if asked.answer == "unclear" or found is None:
             return Heeded("unclear", self._give_up(asked))
         timeout = self.session.stages[asked.intent.stage].timeout
-        others = [act for act in asked.acts if act.attempt not in self._ended]
-        until = effect.may_be_under_way(others, timeout, self.clock.now())
+        until = effect.may_be_under_way(asked.acts, timeout, self.clock.now())
         if until is not None:
-            return Heeded("elsewhere", until=f"{until:%Y-%m-%dT%H:%M:%SZ}")
+            return Heeded("elsewhere", until=pause.stamp(until))
         # What was asked for may still be on its way: absence counts only once that would have arrived.
         alive = max(self._ended.get(act.attempt, self._found) for act in asked.acts)
         if asked.began < alive + found.settle:
@@ -252,6 +251,11 @@ def intent_of_act(session: Session, status: Status, act: Act) -> Intent:
         committed=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.committed)),
         before=tuple(None if foreign else blob for foreign, blob in zip(theirs, intent.before)),
     )
+    return as_act(intent, act)
+
+
+def as_act(intent: Intent, act: Act) -> Intent:
+    """An intent with the identity that an act had, where its line tells it whole."""
     if act.scheme and act.components:
         return intent._replace(work=act.work, components=act.components, scheme=act.scheme)
     return intent

@@ -11,15 +11,13 @@ from typing import Optional, TypeVar
 
 from gitstate import show
 from gitstate.commands.judging import CancelledError, Judged
-from gitstate.commands.lines import (
-    new_attempt,
-    stamp,
-)
+from gitstate.commands.lines import new_attempt, stamp
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
 from gitstate.core import verdict
 from gitstate.core.derive import Status, manifest_of
 from gitstate.core.material import gather
+from gitstate.core.plan import Stage
 from gitstate.core.snapshot import Snapshot
 from gitstate.edge import protect
 from gitstate.edge.attempts import Intent, Spooled
@@ -27,6 +25,7 @@ from gitstate.edge.files import temp_name
 from gitstate.edge.keep import keep
 from gitstate.edge.process import Flag, Job
 from gitstate.edge.render import RenderError
+from gitstate.edge.snapshot import View
 from gitstate.edge.watch import WATCH
 from gitstate.edge.worker import lost
 from gitstate.edge.workspace import Interrupted, Worktree
@@ -41,13 +40,18 @@ _TRIES = 3  # of spooling an answer on a disk that errs
 
 def intent_of(session: Session, status: Status, attempt: str) -> tuple[Intent, protect.Standing]:
     """What an attempt at a work as it is now sets out to do, and what stands at its outputs' paths."""
-    stage = session.stages[status.stage]
     view = session.view
     standing = protect.look(
         session.clone.repository, session.clone.git, view.snapshot, status, session.staged
     )
+    intent = intent_in(view, status, session.stages[status.stage], attempt)
+    return intent._replace(before=standing.before, branch=session.branch, root=session.root), standing
+
+
+def intent_in(view: View, status: Status, stage: Stage, attempt: str) -> Intent:
+    """`intent_of`, as a view shows it: it says nothing of where the outputs go, nor of what stands there."""
     manifest = manifest_of(view.plan, view.identity, view.snapshot, status)
-    intent = Intent(
+    return Intent(
         attempt=attempt,
         slug=status.slug,
         stage=status.stage,
@@ -58,12 +62,9 @@ def intent_of(session: Session, status: Status, attempt: str) -> tuple[Intent, p
         temporaries=tuple(_beside(path, temp_name(attempt, n)) for n, path in enumerate(status.outputs, 1)),
         at=stamp(),
         material=gather(view.plan, view.identity, view.snapshot.tree, status.item, stage),
-        committed=tuple(session.tree.get(path) for path in status.outputs),
-        before=standing.before,
-        branch=session.branch,
-        root=session.root,
+        committed=tuple(view.snapshot.tree.get(path) for path in status.outputs),
+        before=(),
     )
-    return intent, standing
 
 
 def prepare(session: Session, status: Status, redo: bool) -> tuple[Intent, Job] | Settled:

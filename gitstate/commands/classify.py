@@ -117,9 +117,9 @@ def _answer(verdict: Verdict, as_json: bool) -> None:
     if as_json:
         print(_dumps(to_plain(verdict)), flush=True)
         return
-    from gitstate import show  # 20 ms of imports that scripts need not pay for
+    from gitstate import explain, show  # 20 ms of imports that scripts need not pay for
 
-    for line in show.verdict_lines(verdict):
+    for line in explain.verdict_lines(verdict):
         show.tell(line)
 
 

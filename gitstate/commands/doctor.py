@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from gitstate import show
 from gitstate.commands.clone import Clone
 from gitstate.edge import hosting, lock, probe, remote
@@ -24,7 +22,7 @@ def doctor(clone: Clone, *, as_json: bool = False, offline: bool = False) -> int
     ]
     if as_json:
         fields = {"format": 1, "found": [each._asdict() for each in found]}
-        print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json(fields)
     else:
         rows = [
             [{True: "ok", False: "NO", None: "-"}[each.works], each.name, show.safe(each.words)]

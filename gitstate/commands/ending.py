@@ -76,7 +76,7 @@ def conclude(
         "unfinished": loop.unfinished,
         "held": held,
         "holders": holders,
-        "dropped": loop.dropped,
+        "dropped": loop.answers.dropped,
         "seconds": round(progress.clock() - progress.began, 1),
         "usd": round(progress.usd, 6),
         "unpriced": progress.unpriced,

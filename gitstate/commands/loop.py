@@ -1,17 +1,16 @@
-"""The loop of `run`: keep N commands going, record what finishes in groups, take up what became due by it."""
+"""The loop of `run`: keep N commands going, each work after those that it needs; and what may begin next."""
 
 from __future__ import annotations
 
-import queue
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Optional, TypeVar
+from typing import TYPE_CHECKING, Optional
 
 from gitstate import story
-from gitstate.commands.acting import Acting, Answer
-from gitstate.commands.acts import Acts, weighed
+from gitstate.commands.acting import Acting
+from gitstate.commands.acts import Acts
+from gitstate.commands.answers import Answer, Answers
 from gitstate.commands.attempting import attempt, prepare, recall
 from gitstate.commands.judging import Judged
 from gitstate.commands.progress import Progress
@@ -23,14 +22,11 @@ from gitstate.commands.syncing import Syncing
 from gitstate.commands.windows import Windows
 from gitstate.core.budget import Purse, Spent, spent
 from gitstate.core.derive import PROTECTED, Status
-from gitstate.core.identity import work_id
 from gitstate.core.plan import account_of
 from gitstate.core.schedule import asks_human, is_due, order_of
 from gitstate.core.snapshot import WorkKey
-from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
 from gitstate.edge.process import Job
-from gitstate.errors import ComeBackLater, GitFailed, GitstateError, is_full
 
 if TYPE_CHECKING:
     from gitstate.commands.claiming import Claiming
@@ -41,13 +37,6 @@ if TYPE_CHECKING:
 # Nothing is spent on them before their turn.
 AHEAD = 24  # against 8: half as many groups with -j 8, and 0.5 ms of CPU less a work
 _QUICK = 0.25  # seconds that a quick command takes
-_GATHER = 0.1  # seconds
-_WATCH = 0.5  # seconds between looks at the user's index while commands run; one `stat` each
-
-_PATIENCE = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)  # seconds between tries to record what an effect has done
-
-
-T = TypeVar("T")
 
 
 class Loop:
@@ -71,24 +60,19 @@ class Loop:
         self.session, self.syncing, self.progress = session, syncing, progress
         self.options, self.redo, self.again, self.stop = options, redo, again, stop
         self.reactions, self.windows, self.purse, self.acts = reactions, windows, purse, acts
-        self.acting, self.claiming = Acting(self, acts), claiming
+        self.acting, self.answers, self.claiming = Acting(self, acts), Answers(self), claiming
         self.unfinished = 0  # works that were not begun, or not finished
         self.disturbed = False
-        # What makes going on pointless, once all that runs has ended.
-        self.trouble: Optional[BaseException] = None
         self._ended = 0
         self._seconds = 0.0  # of the commands that ended
-        self.dropped = 0  # commands that were ended before their answer came
-        self.answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self.begun: set[WorkKey] = set()  # works, over all rounds of a run that waits
         self.flying = 0
         self._open: set[WorkKey] = set()  # works of this run that are not settled
         self._broken: set[WorkKey] = set()  # those that ended otherwise than done
-        self._again: set[WorkKey] = set()  # those whose inputs changed once while they were made
         self._ready: list[WorkKey] = []  # taken from the end
         self._held: list[WorkKey] = []  # ready, but for a window that is closed, or for the limit
         self._gates = 0  # when those were last looked at
-        self._alarm = threading.Event()  # a call has failed, and what is made of it is not known yet
+        self.alarm = threading.Event()  # a call has failed, and what is made of it is not known yet
         self.spent = ""  # why the budget lets nothing more begin
         self._waiting: dict[str, list[WorkKey]] = {}  # by slug: for others of this run
 
@@ -112,17 +96,17 @@ class Loop:
                 if self.acting.begin(pool):
                     continue
                 waits = self.reactions.resting or (self.claiming is not None and self.claiming.waits(self))
-                if not self.flying and (self._is_over() or not waits):
+                if not self.flying and (self.is_over() or not waits):
                     break
-                self._settle(self._take())
+                self.answers.follow(self.answers.take())
         except BaseException:
             self.stop.cancel.set()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
         self.unfinished = len(self._open)
-        if self.trouble is not None:
-            raise self.trouble
+        if self.answers.trouble is not None:
+            raise self.answers.trouble
 
     def _sort(self, keys: Sequence[WorkKey]) -> None:
         """Keep each work with the ready or with the waiting ones. The ready are put before those that were."""
@@ -156,7 +140,7 @@ class Loop:
                 self._ready.append(key)  # an act is not handed out before its turn
                 return None
             if (beyond and not self.reactions.tries(key)) or not self.windows.lets(
-                self._account(key), bool(self.reactions.tries(key))
+                self.account(key), bool(self.reactions.tries(key))
             ):
                 self._held.append(key)
             elif self.purse.unpriced(key[1]):
@@ -180,7 +164,7 @@ class Loop:
 
     def lets(self, key: WorkKey) -> bool:
         """Whether the window of a work's account lets it begin."""
-        return self.windows.lets(self._account(key))
+        return self.windows.lets(self.account(key))
 
     def wants(self, key: WorkKey) -> bool:
         """Whether a work is to be done as it stands now."""
@@ -190,15 +174,16 @@ class Loop:
         again = key in self.again and status.state != "done"
         return is_due(status) or key in self.redo or again or self.acting.is_asking(key)
 
-    def _account(self, key: WorkKey) -> str:
+    def account(self, key: WorkKey) -> str:
+        """The account that a work's calls are paid from."""
         stage = self.session.stages.get(key[1])
         return account_of(self.session.view.plan.workflow, stage) if stage else ""
 
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether nothing new begins any more in this run."""
         return bool(
             self.stop.is_set()
-            or self.trouble is not None
+            or self.answers.trouble is not None
             or self.windows.found
             or self.reactions.tripped
             or self.spent
@@ -206,11 +191,11 @@ class Loop:
         )
 
     def _may_begin(self) -> bool:
-        if self._is_over() or self._alarm.is_set():
+        if self.is_over() or self.alarm.is_set():
             return False
-        return self.flying < self.options.jobs + (AHEAD if self._is_quick() else 0)
+        return self.flying < self.options.jobs + (AHEAD if self.is_quick() else 0)
 
-    def _is_quick(self) -> bool:
+    def is_quick(self) -> bool:
         """Whether this run's commands end so fast that they would wait for the recording.
 
         Slow ones are prepared only when their turn has come, so that they see what was committed until then.
@@ -247,16 +232,16 @@ class Loop:
             (settled,) = settle(self.session, [kept])
             self.session.judge_again([status.item])
             # It was paid for, and counted, when it came.
-            self.tell(settled._replace(seconds=0.0, facts={}, recalled=True))
+            self.answers.tell(settled._replace(seconds=0.0, facts={}, recalled=True))
             return
         if self.acting.is_held(pool, status, key in self.redo):
             return
         prepared = prepare(self.session, status, key in self.redo)
         if isinstance(prepared, Settled):
-            self.tell(prepared)
+            self.answers.tell(prepared)
             return
         self.begun.add(key)
-        self.windows.began(self._account(key))
+        self.windows.began(self.account(key))
         self.purse.begin(prepared[0].attempt, key[1])
         self.fly()
         if self.session.effect(key[1]) is not None:
@@ -275,54 +260,32 @@ class Loop:
         key = (intent.slug, intent.stage)
         self.flying -= 1
         self.begun.discard(key)
-        self.windows.ended(self._account(key), None, closes=False)
+        self.windows.ended(self.account(key), None, closes=False)
         self.purse.end(intent.attempt, key[1], None)
+
+    def landed(self, intent: Intent, found: Optional[Judged], closes: bool) -> None:
+        """An attempt has ended: its answer, if it brought one, and whether the whole run pauses for it."""
+        self.windows.ended(self.account((intent.slug, intent.stage)), found, closes)
+        self.purse.end(intent.attempt, intent.stage, *_cost(found))
+        if found is not None:
+            self._ended += 1
+            self._seconds += found.seconds
 
     def come_again(self, key: WorkKey) -> None:
         """A work is to be looked at again, at once."""
         self._ready.append(key)
 
-    def tell(self, work: Settled) -> None:
-        """An attempt is settled, which is recorded: say so, and do what follows."""
-        intent = work.intent
-        key = (intent.slug, intent.stage)
-        name = work_id(intent.slug, intent.stage, intent.work)
-        if work.failed is not None:
-            self._react(key, name, work, work.failed)
-            return
-        self.progress.settled(work, name)
-        if work.how == "done":
-            self.reactions.done()
-        if work.late or (work.how == "kept" and key not in self._again):
-            # Its inputs changed on the way, so it is still to be done; but a command that changes its own inputs
-            # must not be paid without end.
-            self._again.add(key)
-            self._ready.append(key)
-        else:
-            self.progress.left += work.how == "kept" and self.session.effect(key[1]) is None
-            self.close(key, done=work.how == "done")
+    def put_back(self, keys: Sequence[WorkKey]) -> None:
+        """Works were handed out and did not begin. They come again in their order, before the others."""
+        self.begun.difference_update(key for key in keys if not self.reactions.tries(key))
+        self._ready += reversed(keys)
 
-    def _react(self, key: WorkKey, name: str, work: Settled, failed: Failed) -> None:
-        """An attempt has failed, which is recorded: do what the policy says."""
-        reaction = self.reactions.of(work.intent.attempt)
-        if not failed.asks and reaction.do != "pause_run" and self.acting.asks_first(work, failed, reaction):
-            self.windows.unclear(self._account(key))
-        elif reaction.do == "again":
-            self.progress.again(work, name, reaction.after)
-            self.reactions.later(key, reaction.after)
-            if failed.category == "quota":
-                self.windows.rest(self._account(key))  # the same work is the next look
-            else:
-                self.windows.unclear(self._account(key))
-        elif reaction.do == "pause_run":
-            self.progress.closed(work, name)
-            self.windows.shut(self._account(key), failed)
-            self.begun.discard(key)  # no attempt counts against it
-        else:
-            self.progress.settled(work, name)
-            self.windows.unclear(self._account(key))
-            self.reactions.ended(failed)
-            self.close(key, done=False)
+    def look_at_gates(self) -> None:
+        """Works that a gate held come again where one lets through by now what it did not before."""
+        if self._gates != self.windows.changes:
+            self._gates = self.windows.changes
+            self._ready += self._held[::-1]
+            self._held.clear()
 
     def work(self, intent: Intent, job: Job) -> None:
         """In a thread: do one attempt, and hand over how it went, whatever that is."""
@@ -330,125 +293,18 @@ class Loop:
             # What was handed out ahead does not begin while a failure is still to be weighed: it may end the run.
             judged = (
                 None
-                if self._alarm.is_set()
+                if self.alarm.is_set()
                 or (self.claiming is not None and not self.claiming.may((intent.slug, intent.stage)))
                 else self.session.guard.over(
                     intent, lambda: attempt(self.session, intent, job, self.stop.cancel, self.stop.hurry)
                 )
             )
             if judged is not None and judged.failed is not None:
-                self._alarm.set()
+                self.alarm.set()
         except BaseException as error:
             self.answers.put(Answer(intent, error=error))
         else:
             self.answers.put(Answer(intent, judged))
-
-    def _take(self) -> list[Answer]:
-        """The next answer, and all that wait with it: they are recorded together."""
-        answers: list[Answer] = []
-        while not answers:
-            try:
-                rest = self.reactions.next_in()
-                answers.append(self.answers.get(timeout=_WATCH if rest is None else min(rest, _WATCH)))
-            except queue.Empty:
-                if not self.flying or self.reactions.next_in() == 0:
-                    break
-                # A `git commit` of the user's that began before the last record may have put its old index back since,
-                # and the next one would delete our outputs.
-                self.session.recorder.mend()
-        if self.session.pool is not None and self._is_quick():
-            # A pool's answers trickle in. Half of what flies keeps it busy while the other half is waited for.
-            until = time.monotonic() + _GATHER
-            while self.answers.qsize() < self.flying // 2 and time.monotonic() < until:
-                time.sleep(_GATHER / 10)
-        while not self.answers.empty():
-            answers.append(self.answers.get())
-        self.flying -= len(answers)
-        self.progress.running = min(self.flying, self.options.jobs)
-        return answers
-
-    def _record(self, judged: Sequence[Judged]) -> list[Settled]:
-        """Settle what came. On a full disk it stays in the spool, where the next run finds it."""
-        if not judged or is_full(self.trouble):
-            return []
-        try:
-            if any(self.session.effect(one.intent.stage) for one in judged):
-                return self.insist(lambda: settle(self.session, judged))
-            return settle(self.session, judged)
-        except OSError as error:
-            if not is_full(error):
-                raise
-            self.trouble = error
-            return []
-
-    def insist(self, record: Callable[[], T]) -> T:
-        """What has changed the world is recorded, however often that takes to succeed; nothing else begins before."""
-        for pause in _PATIENCE:
-            try:
-                return record()
-            except (ComeBackLater, GitFailed, OSError) as error:
-                if self.stop.is_set():
-                    raise
-                self.progress.story(story.insisting_line(str(error), pause))
-                self.stop.cancel.wait(pause)
-        return record()
-
-    def _weigh(self, judged: Judged) -> Judged:
-        """Decide about an answer. What is made of a failed act is not said before evidence has been asked."""
-        intent = judged.intent
-        found = self.reactions.weigh(weighed(judged, self.session.effect(intent.stage)))
-        if found.failed is not None and not self.reactions.closes(intent.attempt):
-            return self.acts.held_open(found)
-        return found
-
-    def _settle(self, answers: Sequence[Answer]) -> None:
-        """Record what came, and all that follows from it."""
-        session = self.session
-        attempts = [answer for answer in answers if not answer.is_question]
-        for answer in attempts:
-            self.acts.ended(answer.intent)
-        judged = [self._weigh(answer.judged) for answer in attempts if answer.judged is not None]
-        for intent, found, *_ in attempts:
-            closes = self.reactions.closes(intent.attempt)
-            self.windows.ended(self._account((intent.slug, intent.stage)), found, closes)
-            self.purse.end(intent.attempt, intent.stage, *_cost(found))
-        self._ended += len(judged)
-        self._seconds += sum(found.seconds for found in judged)
-        settled = self._record(judged)
-        keys = ((work.intent.slug, work.intent.stage) for work in settled)
-        session.judge_again(session.statuses[key].item for key in keys if key in session.statuses)
-        for work in settled:
-            self.tell(work)
-        questions = [answer.asked for answer in answers if answer.asked is not None]
-        for asked in questions:
-            self.acting.heed(asked)
-        held_back = self._without_answer(answers)
-        self.begun.difference_update(key for key in held_back if not self.reactions.tries(key))
-        self._ready += reversed(held_back)  # in their order, before the others
-        if self.answers.empty() and not self._is_over():
-            self._alarm.clear()
-        if self._gates != self.windows.changes:
-            self._gates = self.windows.changes
-            self._ready += self._held[::-1]
-            self._held.clear()
-        if (settled or questions) and self.syncing.recorded():
-            session.refresh()
-
-    def _without_answer(self, answers: Sequence[Answer]) -> list[WorkKey]:
-        """See to what brought no answer. Returns the works that were only held back. Raises what went wrong, unless
-        what else is under way can still be recorded."""
-        held_back: list[WorkKey] = []
-        for intent, found, error, asked, is_question in answers:
-            if isinstance(error, GitstateError) or is_full(error):
-                self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
-            elif error is not None:
-                raise error
-            elif found is None and asked is None:
-                begun = not is_question and self.session.forget(intent)
-                self.dropped += begun
-                if not begun and not self.stop.is_set():  # (it was held back, see `_work`)
-                    held_back.append((intent.slug, intent.stage))
-        return held_back
 
 
 def _cost(found: Optional[Judged]) -> tuple[Optional[Spent], bool]:

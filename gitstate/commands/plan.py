@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from gitstate import show
@@ -84,7 +83,7 @@ def to_json(view: View, statuses: Sequence[Status]) -> str:
             for status in statuses
         ],
     }
-    return json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n"
+    return show.as_json(fields) + "\n"
 
 
 def _save(path: str, text: str) -> None:

@@ -61,7 +61,8 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
     for work in settled:
         show.story(_line(work))
     for attempt in found:
-        session.act_is_over(attempt.intent)
+        intent = attempt.intent
+        session.act_is_over((intent.slug, intent.stage), intent.attempt)
     session.judge_again(
         session.statuses[key].item
         for intent in (*withdrawn, *(work.intent for work in settled))

@@ -6,12 +6,11 @@ what `run` itself would conclude. Nothing is recorded, and only with `ask` anyth
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from gitstate import checklist, show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
@@ -22,7 +21,7 @@ from gitstate.core.derive import Status, derive
 from gitstate.core.identity import work_id
 from gitstate.core.lease import bucket_of
 from gitstate.core.outlook import Heard, Tried, attempts_of, last_answer
-from gitstate.core.pause import Pause
+from gitstate.core.pause import Pause, stamp
 from gitstate.core.plan import Stage, account_of
 from gitstate.core.receipt import Receipt
 from gitstate.core.schedule import order_of
@@ -33,9 +32,6 @@ from gitstate.edge.attempts import Attempts, Trace
 from gitstate.edge.jobs import idempotency_key
 from gitstate.edge.snapshot import View
 from gitstate.errors import UsageError
-
-if TYPE_CHECKING:
-    from gitstate.edge.attempts import Intent
 
 
 class _Known(NamedTuple):
@@ -80,7 +76,7 @@ def resume(
         "work": works,
     }
     if as_json:
-        print(json.dumps(facts, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json(facts)
         return 0
     for line in checklist.lines(facts, asked=ask):
         show.tell(line)
@@ -221,7 +217,7 @@ def _elsewhere(acts: Sequence[Act], traces: Sequence[Trace], stage: Stage, now: 
     mine = {one.intent.attempt for one in traces}
     others = [act for act in acts if act.attempt not in mine]
     until = effect.may_be_under_way(others, stage.timeout, now) if stage.effect else None
-    return f"{until:%Y-%m-%dT%H:%M:%SZ}" if until else None
+    return stamp(until) if until else None
 
 
 def _ask(clone: Clone, view: View, status: Status) -> Optional[dict[str, Any]]:
@@ -231,40 +227,20 @@ def _ask(clone: Clone, view: View, status: Status) -> Optional[dict[str, Any]]:
     stage = next(one for one in view.plan.workflow.stages if one.name == status.stage)
     if not acts or stage.effect is None or stage.effect.evidence is None or status.hash is None:
         return None
-    from gitstate.commands.acts import answer_in, of_act  # with all that a run needs; only this needs it
-    from gitstate.commands.attempting import previous_in
+    # With all that a run needs; only this needs it.
+    from gitstate.commands.acts import answer_in, as_act, of_act
+    from gitstate.commands.attempting import intent_in, previous_in
     from gitstate.edge.jobs import Jobs
     from gitstate.edge.process import execute
     from gitstate.edge.render import RenderError
 
     jobs, before = Jobs(clone.repository, clone.objects), previous_in(view.snapshot, status)
     try:
-        job = jobs.question(_intent(view, status, stage), stage, acts[-1].key, before)
+        intent = as_act(intent_in(view, status, stage, acts[-1].attempt), acts[-1])
+        job = jobs.question(intent, stage, acts[-1].key, before)
     except RenderError as error:
         return {"answer": "unclear", "said": str(error)}
     with TemporaryDirectory() as folder:  # a run that starts meanwhile sweeps the place that commands share
         found, printed, words = answer_in(execute(job._replace(scratch_parent=folder)))
     answer, said = of_act(acts[-1], found, printed, words)
     return {"answer": answer, "said": said}
-
-
-def _intent(view: View, status: Status, stage: Stage) -> Intent:
-    """The last open act of a work, as an evidence command is told of it."""
-    from gitstate.core.material import gather
-    from gitstate.edge.attempts import Intent
-
-    act = view.snapshot.acts[status.slug, status.stage][-1]
-    return Intent(
-        attempt=act.attempt,
-        slug=status.slug,
-        stage=status.stage,
-        work=act.work,
-        scheme=act.scheme,
-        components=act.components,
-        outputs=status.outputs,
-        temporaries=(),
-        at=act.at,
-        material=gather(view.plan, view.identity, view.snapshot.tree, status.item, stage),
-        committed=(),
-        before=(),
-    )

@@ -15,7 +15,7 @@ from gitstate.commands.lines import (
     manifest_blob,
 )
 from gitstate.core.derive import Status, derive
-from gitstate.core.effect import closed_by
+from gitstate.core.effect import closed_by, is_end
 from gitstate.core.plan import Effect
 from gitstate.core.receipt import LogLine, Receipt, Verdict, encode
 from gitstate.core.snapshot import WorkKey
@@ -164,6 +164,8 @@ class Session:
         for _, entry in log:
             key = (entry.slug, entry.stage, entry.work)
             self._forget_acts(key[:2], closed_by(entry))
+            if is_end(entry):
+                self.act_is_over(key[:2], entry.attempt)
             if entry.kind == "reset":
                 self.verdicts.pop(key, None)
             if entry.kind == "verdict" and (state := entry.extra["state"]) != "pending":
@@ -178,12 +180,11 @@ class Session:
         self.record({}, (), log, [])
         self.learn((), {}, (), log)
 
-    def act_is_over(self, intent: Intent) -> None:
+    def act_is_over(self, key: WorkKey, attempt: str) -> None:
         """An act is not under way any more, however it ended."""
-        key = (intent.slug, intent.stage)
         if key in self.acts:
             self.acts[key] = tuple(
-                act._replace(over=act.over or act.attempt == intent.attempt) for act in self.acts[key]
+                act._replace(over=act.over or act.attempt == attempt) for act in self.acts[key]
             )
 
     def _forget_acts(self, key: WorkKey, closed: set[str], *, with_their_key: bool = False) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Optional
@@ -44,7 +43,7 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
             "spend": {kind: sums._asdict() for kind, sums in spend.items()},
             "last_run": last,
         }
-        print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json(fields)
         return 0
     for line in _screen(clone, answer, rows):
         show.tell(line)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -59,7 +58,7 @@ def verify(clone: Clone, *, as_json: bool = False, repair: bool = False) -> int:
         found, code = [Finding("error", "state", str(error))], 3
     if as_json:
         fields = {"format": 1, "holds": code == 0, "findings": [finding._asdict() for finding in found]}
-        print(json.dumps(fields, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json(fields)
         return code
     alike = Counter((finding.level, finding.message) for finding in found)
     told: Counter[tuple[str, str]] = Counter()

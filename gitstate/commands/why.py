@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from gitstate import checklist, show
+from gitstate import checklist, explain, show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
 from gitstate.core import select
 from gitstate.core.derive import Status, manifest_of
@@ -26,12 +25,12 @@ def why(clone: Clone, what: str, stages: Sequence[str] = (), *, as_json: bool = 
     select.check(selection, view.plan.workflow)
     works = [_explain(view, status) for status in select.choose(selection, statuses_of(view, utc_now()))]
     if as_json:
-        print(json.dumps({"format": 1, "work": works}, ensure_ascii=True, separators=(",", ":")), flush=True)
+        show.tell_json({"format": 1, "work": works})
         return 0
     for number, work in enumerate(works):
         if number:
             show.tell("")
-        for line in [*show.why_lines(work), *checklist.open_lines(work["open"], work["next"])]:
+        for line in [*explain.why_lines(work), *checklist.open_lines(work["open"], work["next"])]:
             show.tell(line)
     return 0
 

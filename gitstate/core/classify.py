@@ -1,4 +1,4 @@
-"""The one classifier: a captured signal in, a verdict out. Pure and total; `core/rules.py` holds what it knows.
+"""The one classifier: a captured signal in, a verdict out. Pure and total; `rules` and `words` hold what it knows.
 
 The order is that of `docs/failures.md`: who ended the call, then structure (codes, types, the error's own message),
 then the status, then headers, then plain text, where a tool or a server speaks.

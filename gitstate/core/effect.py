@@ -25,6 +25,7 @@ Step = Literal["act", "ask", "human", "leave"]
 Answer = Literal["exists", "absent", "unclear"]
 
 _CLOSING = {"withdrawn", "evidence", "resolved"}
+_ENDING = {"verdict", "lost"}  # lines that say that an act is at its end, if not which
 _SETTLED = {
     "exists",
     "absent",
@@ -52,7 +53,7 @@ def open_acts(lines: Iterable[LogLine], receipts: Receipts) -> dict[WorkKey, tup
     for line in lines:
         if line.kind == "intent":
             begun[line.attempt] = line
-        elif line.kind in ("verdict", "lost"):
+        elif is_end(line):
             over.add(line.attempt)
         closed |= closed_by(line)
     if not begun:
@@ -78,6 +79,11 @@ def closed_by(line: LogLine) -> set[str]:
         return set(line.extra.get("attempts", ()))
     turned_away = line.kind == "verdict" and line.extra.get("happened") == "no"
     return {line.attempt} if turned_away else set()
+
+
+def is_end(line: LogLine) -> bool:
+    """Whether a line of the log says that its act is over: nobody is at it any more."""
+    return line.kind in _ENDING
 
 
 def act_of(line: LogLine, over: bool = False) -> Act:

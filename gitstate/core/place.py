@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
-from gitstate.core import offers, rules, unwrap, waits
+from gitstate.core import offers, rules, unwrap, waits, words
 from gitstate.core.rules import Rule
 from gitstate.core.sieve import fold
 from gitstate.core.signal import Signal
@@ -75,9 +75,9 @@ def _category(
     said = _by_message(signal, statement, message, cause[: unwrap.TEXT], advice=family is None)
     if said is not None and _outweighs(said, family, by_status):
         return _named(said)
-    if by_status and by_status[2] == "status.402" and not family and (vague or said is rules.QUOTA_WORD):
+    if by_status and by_status[2] == "status.402" and not family and (vague or said is words.QUOTA_WORD):
         return by_status  # that a quota is exceeded is said of every limit; that payment is required is not
-    for weak in (family, vague, said if said is rules.QUOTA_WORD else None):
+    for weak in (family, vague, said if said is words.QUOTA_WORD else None):
         if weak is not None:
             return _named(weak)
     if by_status:
@@ -97,9 +97,9 @@ def _named(rule: Rule) -> tuple[str, str, str]:
 
 def _outweighs(said: Rule, family: Optional[Rule], by_status: Optional[tuple[str, str, str]]) -> bool:
     """Whether what a message says decides, rather than a vague type or the status."""
-    if said is rules.QUOTA_WORD or said.category == "unknown":
+    if said is words.QUOTA_WORD or said.category == "unknown":
         return False
-    if by_status is not None and by_status[0] == "quota" and said in rules.OTHERS:
+    if by_status is not None and by_status[0] == "quota" and said in words.OTHERS:
         return False  # a page on a limit may also deny access, or tell what was not found
     if said.category != "planning_error":
         return True
@@ -120,18 +120,18 @@ def _by_message(
     signal: Signal, statement: Statement, message: str, said: str, advice: bool
 ) -> Optional[Rule]:
     """What a message says without its offers. `advice`: whether a word on billing may be taken for the cause."""
-    rule = rules.first(rules.MESSAGES, said)
+    rule = rules.first(words.MESSAGES, said)
     if rule is not None:
         return rule
-    if not rules.QUOTA_WORD.pattern.search(said):
+    if not words.QUOTA_WORD.pattern.search(said):
         return rules.first(_BEHIND, said)
     google = statement.google or re.search(r"gemini|google|vertex", signal.provider or _tool(signal))
-    if advice and not google and rules.BILLING_ADVICE.pattern.search(message):
-        return rules.BILLING_ADVICE
-    return rules.QUOTA_WORD
+    if advice and not google and words.BILLING_ADVICE.pattern.search(message):
+        return words.BILLING_ADVICE
+    return words.QUOTA_WORD
 
 
-_BEHIND = (*rules.OTHERS, rules.CONNECTION)
+_BEHIND = (*words.OTHERS, words.CONNECTION)
 
 
 _WINDOW_TOKEN = next(rule for rule in rules.TOKENS if rule.id == "token.window")
@@ -146,8 +146,8 @@ def _quota(
 ) -> tuple[str, str]:
     """Which quota: of several limits that are named, the longest period decides."""
     tokens = " ".join((*statement.codes, *statement.types, unwrap.words(statement.hints)))
-    if rules.ZERO.pattern.search(said):
-        return "billing", rules.ZERO.id
+    if words.ZERO.pattern.search(said):
+        return "billing", words.ZERO.id
     returns = wait.clock or (wait.until is not None and wait.source in ("resets-at", "text"))
     if kind == "billing":
         # A cap on spending that says when access returns is a window.
@@ -159,10 +159,10 @@ def _quota(
     if kind != "throttle":
         return kind, rule
     limits = waits.exhausted_names(statement.fields, signal.now)
-    if rules.LONG.search(said) or _WINDOW_TOKEN.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
+    if words.LONG.search(said) or _WINDOW_TOKEN.pattern.search(tokens) or rules.LONG_BUCKET.search(limits):
         return "window", "quota.named-period"
     if wait.length(signal.now) >= _HOUR:
         return "window", "quota.long-wait"
-    if returns and wait.clock and not rules.SHORT_PERIOD.search(said):
+    if returns and wait.clock and not words.SHORT_PERIOD.search(said):
         return "window", "quota.clock-time"
     return kind, rule

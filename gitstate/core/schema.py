@@ -119,6 +119,10 @@ class Reader:
         self.expected(at, " or ".join(map(quoted, choices)), value, hint)
         return None
 
+    def choice(self, mapping: Mapping[str, object], key: str, at: At, choices: Sequence[W]) -> W | None:
+        """The value of a key that has one of these words; None where it is not there or wrong."""
+        return self.get(mapping, key, at, lambda value, here: self.one_of(value, here, choices))
+
     def some_of(self, value: object, at: At, choices: Sequence[W]) -> tuple[W, ...] | None:
         return self.several(value, at, lambda entry, here: self.one_of(entry, here, choices))
 

@@ -11,7 +11,7 @@ import json
 import re
 from typing import NamedTuple, Optional
 
-from gitstate.core import offers, rules
+from gitstate.core import offers, rules, words
 from gitstate.core.sieve import fold, gate
 
 HEAD, TAIL = 65_536, 16_384  # characters of a text that are looked at, from its start and its end
@@ -193,7 +193,7 @@ def _announces(line: str) -> bool:
     if " " not in line or len(sentence) > 220 or is_explained(sentence):
         return False
     said = offers.cause(fold(sentence))
-    rule = rules.first(rules.ANNOUNCED, said)
+    rule = rules.first(words.ANNOUNCED, said)
     if rule is None or rule.pattern.start(said) > 45:
         return False
     if _PERSON.search(fold(line)):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Optional
 
-from gitstate.core import rules, speech, unwrap
+from gitstate.core import rules, speech, unwrap, words
 from gitstate.core.place import Finding, place
 from gitstate.core.sieve import fold
 from gitstate.core.signal import Cli, Signal
@@ -40,8 +40,8 @@ def from_words(signal: Signal, spoken: speech.Spoken, cli: Optional[Cli]) -> Opt
     if not text.strip():
         return None
     statement = unwrap.of_text(text)
-    if cli is not None and by_signal(cli) and rules.CRASH.pattern.search(fold(text)):
-        return Finding("phase_error", "crash", rules.CRASH.id, statement)
+    if cli is not None and by_signal(cli) and words.CRASH.pattern.search(fold(text)):
+        return Finding("phase_error", "crash", words.CRASH.id, statement)
     if spoken.traceback and not _is_providers(statement, text):
         return Finding("phase_error", "crash", "words.traceback", statement)
     if (
@@ -54,10 +54,10 @@ def from_words(signal: Signal, spoken: speech.Spoken, cli: Optional[Cli]) -> Opt
     if (
         found.category == "unknown"
         and not statement.structured
-        and rules.CRASH.pattern.search(fold(text))
-        and not rules.CONNECTION.pattern.search(fold(text))
+        and words.CRASH.pattern.search(fold(text))
+        and not words.CONNECTION.pattern.search(fold(text))
     ):
-        return Finding("phase_error", "crash", rules.CRASH.id, statement)
+        return Finding("phase_error", "crash", words.CRASH.id, statement)
     return found
 
 
@@ -71,5 +71,5 @@ def _is_providers(statement: Statement, text: str) -> bool:
         return False
     names = [name for name in statement.types if name]
     return any(rules.of_token(name) for name in names) or bool(
-        rules.CONNECTION.pattern.search(fold(text.splitlines()[0]))
+        words.CONNECTION.pattern.search(fold(text.splitlines()[0]))
     )

@@ -6,14 +6,14 @@ templates must say `needs['my-stage']`, since `needs.my-stage` is a subtraction 
 
 from __future__ import annotations
 
-import heapq
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from gitstate.core import ownrules
+from gitstate.core import ownpolicy, ownrules
 from gitstate.core.budget import Budget
 from gitstate.core.budget import parse as parse_budget
+from gitstate.core.order import stage_order
 from gitstate.core.plan import (
     COORDINATES,
     GUARDS,
@@ -31,11 +31,8 @@ from gitstate.core.plan import (
     Workflow,
     Workspace,
 )
-from gitstate.core.policy import CATEGORIES, THENS, Row
-from gitstate.core.policy import row as row_of
-from gitstate.core.problems import nearest, quoted, report
-from gitstate.core.schema import At, Places, Reader, W, dotted
-from gitstate.core.verdict import CHECKS, STATES
+from gitstate.core.problems import quoted, report
+from gitstate.core.schema import At, Places, Reader, dotted
 from gitstate.errors import Problem
 
 _TOP = (
@@ -94,17 +91,17 @@ def examine(data: object, places: Places, path: str) -> Examined:
     notify = reader.command(top["notify"], ("notify",)) if "notify" in top else None
     budget = reader.get(top, "budget", (), lambda value, at: _budget(reader, value, at))
     rules = reader.get(top, "rules", (), lambda value, at: ownrules.read(reader, value, at)) or ()
-    coordinate = _choice(reader, top, "coordinate", (), COORDINATES)
+    coordinate = reader.choice(top, "coordinate", (), COORDINATES)
     length = reader.get(top, "lease", (), lambda value, at: _lease(reader, value, at))
     usual = _Usual(
         model,
-        _choice(reader, top, "on_stale", (), ON_STALE) or "ask",
-        _choice(reader, top, "workspace", (), WORKSPACES) or "root",
-        _choice(reader, top, "guard", (), GUARDS),
+        reader.choice(top, "on_stale", (), ON_STALE) or "ask",
+        reader.choice(top, "workspace", (), WORKSPACES) or "root",
+        reader.choice(top, "guard", (), GUARDS),
     )
-    policy = reader.get(top, "policy", (), lambda value, at: _policy(reader, value, at)) or {}
+    policy = reader.get(top, "policy", (), lambda value, at: ownpolicy.read(reader, value, at)) or {}
     stages = [stage._replace(policy={**policy, **stage.policy}) for stage in _stages(reader, top, usual)]
-    order = _order(reader, stages)
+    order = stage_order(reader, stages)
     if reader.problems or source is None:
         return Examined(None, source, reader.problems)
     found = Workflow(
@@ -192,7 +189,7 @@ def _stage(reader: Reader, name: str, stages: Mapping[str, object], usual: _Usua
     model = reader.get(stage, "model", at, reader.values)
     if model is None and (prompt or _names_model(run or "")) and usual.model:
         model = usual.model
-    workspace = _choice(reader, stage, "workspace", at, WORKSPACES) or usual.workspace
+    workspace = reader.choice(stage, "workspace", at, WORKSPACES) or usual.workspace
     return Stage(
         name=name,
         place=reader.place(at),
@@ -211,11 +208,11 @@ def _stage(reader: Reader, name: str, stages: Mapping[str, object], usual: _Usua
         timeout=reader.get(stage, "timeout", at, reader.seconds),
         silence=reader.get(stage, "silence", at, reader.seconds),
         account=reader.get(stage, "account", at, reader.text),
-        policy=reader.get(stage, "policy", at, lambda value, here: _policy(reader, value, here)) or {},
+        policy=reader.get(stage, "policy", at, lambda value, here: ownpolicy.read(reader, value, here)) or {},
         effect=_effect(reader, stage, at, usual.on_stale),
         workspace=workspace,
         # Where it runs in a place of its own, nobody looks unless told to.
-        guard=_choice(reader, stage, "guard", at, GUARDS)
+        guard=reader.choice(stage, "guard", at, GUARDS)
         or usual.guard
         or ("warn" if workspace == "root" else "off"),
     )
@@ -229,45 +226,6 @@ def _budget(reader: Reader, value: object, at: At) -> Budget | None:
         if isinstance(value, (str, int, float)) and not isinstance(value, bool):
             reader.wrong(at, f"{dotted(at)}: {error}.")
         return None
-
-
-def _policy(reader: Reader, value: object, at: At) -> dict[str, Row] | None:
-    """Rows that stand in the place of the table's, by category or category/kind."""
-    rows = reader.mapping(value, at)
-    if rows is None:
-        return None
-    return {name: row for name in rows if (row := _row(reader, name, rows, at)) is not None}
-
-
-_FAILURES = (
-    *CATEGORIES,
-    *(f"{category}/{kind}" for category, kinds in STATES.items() for kind in kinds if kind),
-    *(f"validation/{kind}" for kind in CHECKS),
-)
-
-
-def _row(reader: Reader, name: str, rows: Mapping[str, object], at: At) -> Row | None:
-    here: At = (*at, name)
-    category, _, kind = name.partition("/")
-    if name not in _FAILURES:
-        hint = nearest(name, _FAILURES) or "Write timeout, or quota/throttle."
-        reader.wrong(here, f"{quoted(name)} is no category of failures, and no CATEGORY/KIND.", hint)
-        return None
-    fields = reader.get(rows, name, at, reader.mapping)
-    if fields is None:
-        return None
-    reader.known(fields, here, Row._fields)
-    usual = row_of({}, category, kind)
-    tries = reader.get(fields, "tries", here, reader.count)
-    if tries == 0:
-        reader.wrong((*here, "tries"), "tries: 0 would never begin.", "The first attempt counts: write 1.")
-    then = _choice(reader, fields, "then", here, THENS)
-    base = reader.get(fields, "base", here, reader.seconds)
-    return Row(
-        usual.tries if tries is None else tries,
-        usual.base if base is None else base,
-        then or usual.then,
-    )
 
 
 _EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
@@ -312,7 +270,7 @@ def _effect(reader: Reader, stage: Mapping[str, object], at: At, on_stale: OnSta
     evidence = reader.command(stage["evidence"], (*at, "evidence")) if "evidence" in stage else None
     idempotent = reader.get(stage, "idempotent", at, reader.flag)
     settle = reader.get(stage, "settle", at, lambda value, here: reader.seconds(value, here, none=True))
-    own = _choice(reader, stage, "on_stale", at, ON_STALE)
+    own = reader.choice(stage, "on_stale", at, ON_STALE)
     if not is_effect:
         for key in _OF_EFFECTS:
             if key in stage:
@@ -329,12 +287,6 @@ def _effect(reader: Reader, stage: Mapping[str, object], at: At, on_stale: OnSta
     return Effect(evidence, bool(idempotent), own or on_stale, SETTLE if settle is None else settle)
 
 
-def _choice(
-    reader: Reader, mapping: Mapping[str, object], key: str, at: At, choices: Sequence[W]
-) -> W | None:
-    return reader.get(mapping, key, at, lambda value, here: reader.one_of(value, here, choices))
-
-
 def _lease(reader: Reader, value: object, at: At) -> int | None:
     """How long a claim lasts, in seconds."""
     from gitstate.core.lease import length  # 3 ms, for what few configurations say
@@ -344,60 +296,3 @@ def _lease(reader: Reader, value: object, at: At) -> int | None:
     except ValueError as error:
         reader.wrong(at, f"{error}, and not {quoted(str(value))}.")
         return None
-
-
-def _needs(reader: Reader, stages: Sequence[Stage]) -> list[set[int]]:
-    """For each stage the indexes of those that it needs; notes names that no other stage has."""
-    index = {stage.name: number for number, stage in enumerate(stages)}
-    needs: list[set[int]] = []
-    for stage in stages:
-        at: At = ("stages", stage.name, "needs")
-        for need in stage.needs:
-            if need == stage.name:
-                reader.wrong(at, f"The stage {quoted(need)} needs itself.")
-            elif need not in index:
-                hint = nearest(need, (name for name in index if name != stage.name))
-                reader.wrong(at, f"There is no stage {quoted(need)} for {quoted(stage.name)} to need.", hint)
-        needs.append({index[need] for need in stage.needs if need in index and need != stage.name})
-    return needs
-
-
-def _order(reader: Reader, stages: Sequence[Stage]) -> tuple[int, ...]:
-    """Indexes with needs before needers, as declared where needs leave it open."""
-    needs = _needs(reader, stages)
-    needers: list[list[int]] = [[] for _ in stages]
-    for number, wanted in enumerate(needs):
-        for need in wanted:
-            needers[need].append(number)
-    waiting = [len(wanted) for wanted in needs]
-    ready = [number for number, count in enumerate(waiting) if not count]
-    order: list[int] = []
-    while ready:
-        order.append(heapq.heappop(ready))
-        for needer in needers[order[-1]]:
-            waiting[needer] -= 1
-            if not waiting[needer]:
-                heapq.heappush(ready, needer)
-    if len(order) < len(stages):
-        _name_circles(reader, stages, needs, set(range(len(stages))) - set(order))
-    return tuple(order)
-
-
-def _name_circles(reader: Reader, stages: Sequence[Stage], needs: Sequence[set[int]], left: set[int]) -> None:
-    """Say which stages need each other in a circle; `left` holds them and what waits for them."""
-    seen: set[int] = set()
-    for start in sorted(left):
-        walk: dict[int, int] = {}
-        step = start
-        while step not in seen and step not in walk:
-            walk[step] = len(walk)
-            step = min(needs[step] & left)
-        if step in walk:
-            circle = [*list(walk)[walk[step] :], step]
-            words = " → ".join(stages[number].name for number in circle)
-            reader.wrong(
-                ("stages", stages[step].name, "needs"),
-                f"Stages need each other in a circle: {words}.",
-                "Remove one of these needs.",
-            )
-        seen.update(walk)

@@ -6,7 +6,6 @@ with it go the user's remotes. And the lock that it leaves when it is killed nam
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
@@ -32,7 +31,7 @@ def change(git: Git, *arguments: str) -> None:
     owner = index.owner_file(os.path.join(common_dir, "gitstate"))
     index.take(lock, owner, time.monotonic() + index.PATIENCE)
     try:
-        _remove(private, private + ".lock")
+        index.remove((private, private + ".lock"))
         shutil.copy2(path, private)
         git.run("config", "--file", private, *arguments)
         with open(private, "rb+") as file:
@@ -40,7 +39,7 @@ def change(git: Git, *arguments: str) -> None:
         os.replace(private, path)
         flush_folder(os.path.dirname(path))
     finally:
-        _remove(private, private + ".lock")
+        index.remove((private, private + ".lock"))
         if index.is_ours(lock):
             os.unlink(lock)
 
@@ -49,13 +48,4 @@ def clear(common_dir: str) -> list[str]:
     """Remove what a killed run of ours left of such a change; the caller holds the run lock. Returns the paths."""
     lock = lock_path(common_dir)
     private = os.path.join(os.path.dirname(lock), _PRIVATE)
-    return _remove(private, private + ".lock", *([lock] if index.is_ours(lock) else []))
-
-
-def _remove(*paths: str) -> list[str]:
-    removed = []
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
-            removed.append(path)
-    return removed
+    return index.remove([private, private + ".lock", *([lock] if index.is_ours(lock) else [])])

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Optional
 
 from gitstate.edge.backoff import Backoff
@@ -48,8 +48,13 @@ def clear(git_dir: str) -> list[str]:
     left = [os.path.join(git_dir, _PRIVATE), os.path.join(git_dir, _PRIVATE + ".lock")]
     if is_ours(lock_path(git_dir)):
         left.append(lock_path(git_dir))
+    return remove(left)
+
+
+def remove(paths: Iterable[str]) -> list[str]:
+    """Remove files, so far as they are there. Returns the paths removed."""
     removed = []
-    for path in left:
+    for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
             removed.append(path)

@@ -95,14 +95,8 @@ class _Scanner:
         if char == '"':
             self.levels.pop()
             self._copy(1)
-        elif char == "\\":
-            self._escaped()
-        elif char == "$":
-            self._dollar()
-        elif char == "`":
-            self._closed(_BACKTICKS, "in backticks")
         else:
-            self._copy_match(_IN_DOUBLE)
+            self._in_either(char, _IN_DOUBLE)
 
     def _in_command(self) -> None:
         char, level = self.text[self.at], self.levels[-1]
@@ -141,14 +135,19 @@ class _Scanner:
         elif char == '"':
             self.levels.append(_Level(True, self.at))
             self._copy(1)
-        elif char == "\\":
+        else:
+            self._in_either(char, _BARE)
+
+    def _in_either(self, char: str, plain: re.Pattern[str]) -> None:
+        """What means the same in a word and between double quotes; `plain`: what is itself there."""
+        if char == "\\":
             self._escaped()
         elif char == "$":
             self._dollar()
         elif char == "`":
             self._closed(_BACKTICKS, "in backticks")
         else:
-            self._copy_match(_BARE)
+            self._copy_match(plain)
 
     # -- pieces of the grammar
 

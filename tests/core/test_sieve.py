@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gitstate.core import clock, offers, redact, rules, speech, unwrap, waits
+from gitstate.core import clock, offers, redact, rules, speech, unwrap, waits, words
 from gitstate.core.rules import Rule
 from gitstate.core.sieve import Sieve, fold, gate, needs
 
-RULES: list[Rule] = [*rules.TOKENS, *rules.ENDINGS, *rules.ANNOUNCED, rules.CONNECTION, rules.CRASH]
-RULES.append(rules.BILLING_ADVICE)
+RULES: list[Rule] = [*rules.TOKENS, *rules.ENDINGS, *words.ANNOUNCED, words.CONNECTION, words.CRASH]
+RULES.append(words.BILLING_ADVICE)
 SIEVES = [
     *((rule.id, rule.pattern) for rule in RULES),
-    ("long", rules.LONG),
+    ("long", words.LONG),
     ("offers", offers._WORTH_LOOKING),
 ]
 PATTERNS = [part for _, each in SIEVES for parts in each.patterns for part in parts]
