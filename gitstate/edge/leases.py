@@ -75,6 +75,7 @@ class Leases:
         self._deletes = (
             True  # whether what is given back is deleted, as far as the remote lets refs be deleted
         )
+        self._stuck = 0  # times in a row that the remote did not let refs be deleted, although nothing had moved
         self._taken = False  # whether the remote has ever taken one: then a refusal is one of a busy server
         self._lock = threading.RLock()
         # Holders that are known to be dead: what they hold is over at once.
@@ -258,10 +259,13 @@ class Leases:
         if look and not looked:
             look()
         stays = [b for b, swap in swaps.items() if swap.new is None and swap.ref in swapped.refused]
-        if stays:
-            self._deletes = False
-            return self._change(dict.fromkeys(stays))
-        return swapped
+        if not stays:
+            self._stuck = 0
+            return swapped
+        self._stuck += 1
+        self._deletes = self._stuck < _REFUSALS
+        remote.pause(self._stuck, longest=0.5)
+        return self._change(dict.fromkeys(stays))
 
     def _spelled(self, changes: Mapping[str, Optional[Lease]]) -> Mapping[str, Optional[Lease]]:
         """The same, without deletions where the remote does not take them."""
