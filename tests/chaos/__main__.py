@@ -43,7 +43,9 @@ def main() -> int:
     parser.add_argument("--transport", choices=("file", "http"), help="default: drawn for each round")
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="rounds at once (default: 2)")
     parser.add_argument("--keep", action="store_true", help="keep the folder of each round")
-    parser.add_argument("--bugs", action="store_true", help="play each planted bug for so many rounds at most")
+    parser.add_argument(
+        "--bugs", action="store_true", help="play each planted bug for so many rounds at most"
+    )
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else time.time_ns() % 10**9
     print(f"seed {seed}", flush=True)
@@ -55,7 +57,8 @@ def main() -> int:
         total += played.counts
         violated += bool(played.bad)
         _tell(played)
-    print(f"\n{'':>10}".join(("",)) + "\n".join(f"{total[name]:>8,}  {name}" for name in _rows(total)))
+    for name in _rows(total):
+        print(f"{total[name]:>8,}  {name}")
     print(f"{violated:>8,}  rounds with violations; {time.monotonic() - begun:.0f} s")
     return 1 if violated or not total["rounds"] else 0
 
@@ -68,7 +71,8 @@ def _play(seed: int, options: argparse.Namespace, bug: str) -> Iterator[Played]:
     rounds = options.only or range(options.rounds)
     with ProcessPoolExecutor(max(1, options.jobs)) as pool:
         asked = [
-            pool.submit(play, seed, number, options.transport, bug=bug, keep=options.keep) for number in rounds
+            pool.submit(play, seed, number, options.transport, bug=bug, keep=options.keep)
+            for number in rounds
         ]
         try:
             for done in as_completed(asked):
@@ -90,7 +94,9 @@ def _planted(bug: str, seed: int, options: argparse.Namespace) -> bool:
     for played in _play(seed, options, bug):
         rounds += 1
         if played.bad:
-            print(f"{bug}: found in {rounds} rounds (round {played.round.number}): {played.bad[0]}", flush=True)
+            print(
+                f"{bug}: found in {rounds} rounds (round {played.round.number}): {played.bad[0]}", flush=True
+            )
             return True
     print(f"{bug}: NOT FOUND in {rounds} rounds", flush=True)
     return False

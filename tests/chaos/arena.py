@@ -61,7 +61,9 @@ class Arena:
         self.round, self.folder, self.bug = round, folder, bug
         self.remote = folder / "remote.git"
         self.ledger = folder / "ledger"
-        self.ways = folder / "ways"  # to the remote, one for each clone: where it is cut, a clone cannot reach it
+        self.ways = (
+            folder / "ways"
+        )  # to the remote, one for each clone: where it is cut, a clone cannot reach it
         self.mark = f"{os.getpid()}.{folder.name}"
         self.origin = time.clock_gettime(time.CLOCK_BOOTTIME)
         self.runs: dict[str, str] = {}  # clone -> the name of its latest run
@@ -236,6 +238,11 @@ class Arena:
             if self.git("user", "rev-list", "--count", "origin/main..main") == "0":
                 return True
         return False
+
+    def agrees(self, name: str) -> bool:
+        """Whether a clone has what the remote has."""
+        asked = ("for-each-ref", "--format=%(refname) %(objectname)", "refs/heads/main", "refs/notes")
+        return self.git(name, *asked) == self.git("remote.git", *asked)
 
     # --- what is to be seen from outside ---------------------------------------------------------------------------
 

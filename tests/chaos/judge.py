@@ -1,10 +1,10 @@
-"""What must hold after a round, whatever befell it: seen from outside, by the ledger and by the remote's own records."""
+"""What must hold after a round, whatever befell it, seen from outside: by the ledger, and the remote's own records."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -61,6 +61,7 @@ class Judge:
         self.paths = {OUTPUT[stage].format(slug=slug): (slug, stage) for slug, stage in self.works}
         self.transactions = list(_transactions(arena))
         self._leases: dict[str, lease.Lease] = {}
+        self._lines: dict[str, list[str]] = {}  # of notes, by their blobs
         # What is found besides: the runs that lost a bucket to another run, which somebody may have to pay for.
         self.losers: set[tuple[str, str]] = set()  # run, bucket
         self.taken_over = 0
@@ -96,7 +97,7 @@ class Judge:
         for path in self.paths.keys() - came.keys():
             yield f"{path} never came to the remote"
         bought = {f"{' '.join(call)}\n" for call in self.calls}
-        receipts = self._receipts("refs/notes/gitstate")
+        receipts = self._receipts(NOTES)
         for path, blob in came.items():
             content = self.arena.git("remote.git", "cat-file", "blob", blob) + "\n"
             if content not in bought:
@@ -122,20 +123,29 @@ class Judge:
     def _receipts(self, notes: str) -> set[tuple[str, str, str]]:
         """Blob, slug and stage of each receipt that a commit of notes holds."""
         found = set()
+        for blob, line in self._notes(notes):
+            fields = json.loads(line)
+            found.add((blob, fields["slug"], fields["stage"]))
+        return found
+
+    def _notes(self, notes: str) -> Iterator[tuple[str, str]]:
+        """Blob and line of each line that a commit of notes holds."""
         for entry in self.arena.git("remote.git", "ls-tree", "-r", notes, check=False).splitlines():
             kind, path = entry.split("\t")
-            for line in self.arena.git("remote.git", "cat-file", "blob", kind.split()[2]).splitlines():
-                fields = json.loads(line)
-                found.add((path.replace("/", ""), fields["slug"], fields["stage"]))
-        return found
+            note = kind.split()[2]
+            if note not in self._lines:
+                self._lines[note] = self.arena.git("remote.git", "cat-file", "blob", note).splitlines()
+            yield from ((path.replace("/", ""), line) for line in self._lines[note])
 
     # --- leases ----------------------------------------------------------------------------------------------------
 
     def _held(self) -> Iterator[str]:
         """Nobody takes a lease over before its time is over, by the clock of whoever does it."""
-        made: dict[str, tuple[float, str]] = {}  # a lease's object -> when it was written at the earliest, by whom
+        made: dict[
+            str, tuple[float, str]
+        ] = {}  # a lease's object -> when it was written at the earliest, by whom
         for one in self.transactions:
-            for bucket, change in one.leases().items():
+            for change in one.leases().values():
                 if one.kind == "prepared" and change.new:
                     made.setdefault(change.new, (one.at, one.run))
         for one in self.transactions:
@@ -227,14 +237,8 @@ class Judge:
         return self.round.member(run.partition(".")[0]).jobs
 
     def _duplicates(self) -> int:
-        """The lines `duplicate` of the shared log, and how often something was bought twice, agree in kind only: an
-        answer that never came is no duplicate."""
-        found: Counter[str] = Counter()
-        for entry in self.arena.git("remote.git", "ls-tree", "-r", LOG, check=False).splitlines():
-            blob = entry.split("\t")[0].split()[2]
-            lines = self.arena.git("remote.git", "cat-file", "blob", blob).splitlines()
-            found.update(json.loads(line).get("kind", "") for line in lines)
-        return found["duplicate"]
+        """How many answers the shared log calls a duplicate. (One that never came is none.)"""
+        return sum(json.loads(line).get("kind") == "duplicate" for _, line in self._notes(LOG))
 
     # --- all clones ------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,9 @@ class Played(NamedTuple):
     seconds: float
 
 
-def play(seed: int, number: int, transport: str | None = None, *, bug: str = "", keep: bool = False) -> Played:
+def play(
+    seed: int, number: int, transport: str | None = None, *, bug: str = "", keep: bool = False
+) -> Played:
     """Play one round in a folder of its own, which is kept if something was found."""
     begun, round = time.monotonic(), draw(seed, number, transport)
     folder = Path(tempfile.mkdtemp(prefix=f"gitstate-chaos-{seed}-{number}-"))
@@ -50,7 +52,9 @@ def play(seed: int, number: int, transport: str | None = None, *, bug: str = "",
         calm=int(round.calm),
     )
     if found.bad or keep:
-        (folder / "round" / "found").write_text("\n".join([repr(round), *map(repr, storm.runs), *found.bad, ""]))
+        (folder / "round" / "found").write_text(
+            "\n".join([repr(round), *map(repr, storm.runs), *found.bad, ""])
+        )
     else:
         shutil.rmtree(folder)
     left = str(folder) if found.bad or keep else ""

@@ -1,4 +1,4 @@
-"""The processes of a run: those of its machine, and those of the server, which a remote on this disk makes its children.
+"""The processes of a run: those of its machine, and the server's, which a remote on this disk makes its children.
 
 A machine that dies or sleeps takes only its own ones along. They are told by their environment, and by /proc.
 """

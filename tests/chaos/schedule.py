@@ -14,7 +14,7 @@ LEASE = 10  # seconds by the clones' clocks; the least that the configuration al
 CALM = 600  # the same, in a round in which no lease may end
 KILLS = ("gitstate", "machine", "server")
 CUTS = {"file": ("gone",), "http": ("gone", "refused", "dropped")}
-TRIES = 6  # runs of one clone during the storm
+TRIES = 4  # runs of one clone during the storm
 
 
 class Member(NamedTuple):
@@ -66,10 +66,10 @@ def draw(seed: int, number: int, transport: str | None = None) -> Round:
     calm = rng.random() < 0.2
     drawn = rng.choice(("file", "http"))
     transport = transport or drawn
-    size = rng.randrange(6, 15)
-    items = tuple((f"topic-{at}", round(rng.uniform(0.02, 0.2), 3)) for at in range(size))
     stages = rng.choice((1, 1, 2))
-    count = rng.choices((2, 3, 4, 5, 8), (4, 5, 3, 2, 1))[0]
+    size = rng.randrange(6, 12) // stages
+    items = tuple((f"topic-{at}", round(rng.uniform(0.02, 0.2), 3)) for at in range(size))
+    count = rng.choices((2, 3, 4, 5, 8), (8, 6, 3, 1, 0.3))[0]
     members = tuple(_member(rng, "abcdefgh"[at]) for at in range(count))
     blows = [_beside(rng, size * stages) for _ in range(rng.choice((0, 1, 1, 2)))]
     if not calm:

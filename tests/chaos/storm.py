@@ -13,7 +13,7 @@ from tests.chaos import processes
 from tests.chaos.arena import Arena
 from tests.chaos.schedule import TRIES, Blow, Member
 
-LONGEST = 20.0  # seconds of storm at most
+LONGEST = 12.0  # seconds of storm at most
 PATIENCE = 120.0  # seconds; only a round that would fail anyway takes that long
 LAST = 8  # runs after the storm
 
@@ -95,6 +95,7 @@ class Storm:
                 self.events["cuts"] += 1
             else:
                 self.arena.lose_answers(player.member.name, True)
+                self.events["lost answers"] += 1
         if blow.lasts:
             self._healing.append((self.now + blow.lasts, blow))
 
@@ -137,9 +138,18 @@ class Storm:
                 break
         if self.runs[-1].code:
             self.troubles.append(f"the last run, {self.runs[-1].name}, ends with {self.runs[-1].code}")
-        for member in self.round.members:
-            if code := self._run(member, "sync"):
-                self.troubles.append(f"sync in {member.name}, {self.runs[-1].name}, ends with {code}")
+        self._sync(self._players)
+        # Whoever synced first does not know what others delivered after that.
+        self._sync([player for player in self._players if not self.arena.agrees(player.member.name)])
+
+    def _sync(self, players: list[_Player]) -> None:
+        """All at once."""
+        for player in players:
+            player.start("sync")
+        for player in players:
+            player.finish(PATIENCE)
+            if code := self.runs[-1].code:
+                self.troubles.append(f"sync in {player.member.name}, {player.run}, ends with {code}")
 
     def _run(self, member: Member, *arguments: str) -> int:
         player = next(player for player in self._players if player.member == member)
@@ -237,4 +247,3 @@ class _Player:
             self._process.wait()
         self._note()
         self._next = None
-

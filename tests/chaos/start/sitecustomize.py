@@ -1,4 +1,4 @@
-"""What each gitstate of a round of chaos begins with: a clock that runs at a rate of its own, and perhaps a planted bug.
+"""What each gitstate of a round begins with: a clock that runs at a rate of its own, and perhaps a planted bug.
 
 Python's clocks that count up, and the waits of its threads, run faster or slower here, from `$CHAOS_ORIGIN` (seconds
 since boot) on, so that they agree from one run of a clone to its next. Nothing of the product knows of it; what is no
