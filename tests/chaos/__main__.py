@@ -44,13 +44,17 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, metavar="N", help="rounds at once (default: 2)")
     parser.add_argument("--keep", action="store_true", help="keep the folder of each round")
     parser.add_argument(
-        "--bugs", action="store_true", help="play each planted bug for so many rounds at most"
+        "--bugs",
+        nargs="*",
+        choices=list(BUGS),
+        metavar="BUG",
+        help=f"play each planted bug for so many rounds at most, or these of {', '.join(BUGS)}",
     )
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else time.time_ns() % 10**9
     print(f"seed {seed}", flush=True)
-    if options.bugs:
-        found = [_planted(bug, seed, options) for bug in BUGS]
+    if options.bugs is not None:
+        found = [_planted(bug, seed, options) for bug in options.bugs or BUGS]
         return 0 if all(found) else 1
     begun, total, violated = time.monotonic(), Counter[str](), 0
     for played in _play(seed, options, ""):

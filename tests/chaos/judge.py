@@ -141,9 +141,8 @@ class Judge:
 
     def _held(self) -> Iterator[str]:
         """Nobody takes a lease over before its time is over, by the clock of whoever does it."""
-        made: dict[
-            str, tuple[float, str]
-        ] = {}  # a lease's object -> when it was written at the earliest, by whom
+        # A lease's object -> when it was written at the earliest, and by which run.
+        made: dict[str, tuple[float, str]] = {}
         for one in self.transactions:
             for change in one.leases().values():
                 if one.kind == "prepared" and change.new:

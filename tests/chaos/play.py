@@ -29,7 +29,7 @@ class Played(NamedTuple):
 def play(
     seed: int, number: int, transport: str | None = None, *, bug: str = "", keep: bool = False
 ) -> Played:
-    """Play one round in a folder of its own, which is kept if something was found."""
+    """Play one round in a folder of its own, which is kept if something was found that was not planted."""
     begun, round = time.monotonic(), draw(seed, number, transport)
     folder = Path(tempfile.mkdtemp(prefix=f"gitstate-chaos-{seed}-{number}-"))
     make_template(folder / "template")
@@ -51,11 +51,11 @@ def play(
         skewed=sum(bool(member.skew) or member.rate != RATE for member in round.members),
         calm=int(round.calm),
     )
-    if found.bad or keep:
+    kept = keep or (bool(found.bad) and not bug)
+    if kept:
         (folder / "round" / "found").write_text(
             "\n".join([repr(round), *map(repr, storm.runs), *found.bad, ""])
         )
     else:
         shutil.rmtree(folder)
-    left = str(folder) if found.bad or keep else ""
-    return Played(round, found.bad, counts, left, time.monotonic() - begun)
+    return Played(round, found.bad, counts, str(folder) if kept else "", time.monotonic() - begun)
