@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,10 +20,8 @@ from tests.chaos.schedule import Member, Round
 from tests.chaos.server import Server
 from tests.support.cuts import CUT
 
-ROOT = Path(__file__).parents[2]
 START = Path(__file__).with_name("start")
 OUTPUT = {"draft": "draft/{slug}.md", "article": "out/{slug}.md"}
-_LIBRARY = next(Path("/usr/lib").rglob("libfaketime.so.1"), None)
 
 # One write a call, to the end of the file: whole, whoever else writes. It is bought before it is answered.
 WORK = """#!/bin/sh
@@ -43,6 +42,12 @@ CUT_WHILE = """#!/bin/sh
 [ -e "{flag}" ] || exec git-receive-pack "$@"
 exec {python} -I -S "{cut}" "$@"
 """
+
+
+@cache
+def _faketime() -> Path | None:
+    """What sets the time of day for a process; None where it is not installed: then nobody's is skewed."""
+    return next(Path("/usr/lib").rglob("libfaketime.so.1"), None)
 
 
 class Call(NamedTuple):
@@ -168,8 +173,8 @@ class Arena:
     def clock(self, member: Member) -> dict[str, str]:
         """What gives a process the clock of a member."""
         clock = {"CHAOS_RATE": str(member.rate), "CHAOS_ORIGIN": str(self.origin)}
-        if member.skew and _LIBRARY is not None:
-            clock |= {"LD_PRELOAD": str(_LIBRARY), "FAKETIME": member.skew, "NO_FAKE_STAT": "1"}
+        if member.skew and (library := _faketime()) is not None:
+            clock |= {"LD_PRELOAD": str(library), "FAKETIME": member.skew, "NO_FAKE_STAT": "1"}
             clock |= {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         return clock
 
@@ -180,7 +185,7 @@ class Arena:
         """Start a gitstate in a clone, with its clock, in a session of its own."""
         run = f"{member.name}.{number}"
         self.runs[member.name] = run
-        path = os.pathsep.join((str(START), str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)))
+        path = os.pathsep.join(filter(None, (str(START), os.environ.get("PYTHONPATH"))))
         env = {**self.environment(member.name, run), **self.clock(member), "PYTHONPATH": path}
         if self.bug:
             env["CHAOS_BUG"] = self.bug

@@ -14,7 +14,6 @@ from pathlib import Path
 from tests.support.processes import bearing
 
 _SERVERS = {b"git-receive-pack", b"git-upload-pack", b"receive-pack", b"upload-pack"}
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def send(run: str, number: int, mark: str, *, servers: bool) -> int:
@@ -79,7 +78,7 @@ def _age(pid: int) -> float | None:
         began = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]
     except OSError:
         return None
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(began) / _TICKS
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(began) / os.sysconf("SC_CLK_TCK")
 
 
 def end_all(mark: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.chaos.bugs import BUGS
 from tests.chaos.play import play
+from tests.chaos.schedule import draw
 
 SEED = 7
 # Drawn as: all calm over HTTP, with a plan that grows; a stop; a cut; answers lost; a kill of a machine, of gitstate.
@@ -34,3 +35,8 @@ def test_p10_clones_that_are_killed_stopped_and_cut_off_publish_each_work_once(n
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found_by_chaos(bug: str) -> None:
     assert any(play(SEED, number, bug=bug).bad for number in (*SAMPLE, *SLEEPERS))
+
+
+def test_a_seed_draws_the_same_again() -> None:
+    assert [draw(3, number) for number in range(50)] == [draw(3, number) for number in range(50)]
+    assert len({draw(3, number) for number in range(50)}) == 50
