@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -11,32 +11,39 @@ def no_fence() -> None:
     from gitstate.edge import pushing
     from gitstate.edge.leases import Leases
 
-    def push(self: Any, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Any]) -> Any:
+    def push(self: Any, updates: Mapping[str, str], *_: Any) -> Any:
         return pushing.push(self._git, self._there, updates)
 
     Leases.push = push  # type: ignore[method-assign]
 
 
+def only_given_back() -> None:
+    """What is renewed in a publish stays as it is: the remote compares nothing of it."""
+    from gitstate.core import lease
+
+    fence = lease.fence
+    lease.fence = lambda *args: {bucket: one for bucket, one in fence(*args).items() if one is None}
+
+
 def no_look_after_claim() -> None:
     """What was done by the moment of a claim is not looked at: what was known before it counts."""
-    from gitstate.commands.claiming import Claiming
+    from gitstate.commands.session import Session
     from gitstate.edge.leases import Leases
 
-    claim, fetch = Leases.claim, Claiming._fetch
+    claim, refresh = Leases.claim, Session.refresh
     claimed: list[bool] = []
 
-    def claims(self: Any, works: Any) -> Any:
-        won = claim(self, works)
+    def claims(self: Any, *args: Any) -> Any:
+        won = claim(self, *args)
         claimed.append(True)
         return won
 
-    def fetches(self: Any) -> None:
-        if claimed:
-            claimed.clear()
-        else:
-            fetch(self)
+    def refreshes(self: Any) -> None:
+        if not claimed:
+            refresh(self)
+        claimed.clear()
 
-    Leases.claim, Claiming._fetch = claims, fetches  # type: ignore[method-assign]
+    Leases.claim, Session.refresh = claims, refreshes  # type: ignore[method-assign]
 
 
 def impatient() -> None:
@@ -46,17 +53,9 @@ def impatient() -> None:
     Seen.is_over = property(lambda self: True)  # type: ignore[assignment,method-assign]
 
 
-def unasked_whose() -> None:
-    """What is published is not asked for its holder: whatever is finished here goes along."""
-    from gitstate.edge.leases import Leases
-
-    push = Leases.push
-    Leases.push = lambda self, updates, slugs, left: push(self, updates, (), left)  # type: ignore[method-assign]
-
-
 BUGS: dict[str, Callable[[], None]] = {
     "no-fence": no_fence,
+    "only-given-back": only_given_back,
     "no-look-after-claim": no_look_after_claim,
     "impatient": impatient,
-    "unasked-whose": unasked_whose,
 }

@@ -18,9 +18,6 @@ SEED = 7
 # Drawn as: all calm over HTTP, with a plan that grows; a stop; a cut; answers lost; a kill of a machine, of gitstate.
 SAMPLE = (42, 12, 75, 77, 38, 43)
 LONG = bool(os.environ.get("GITSTATE_LONG"))
-# In these somebody sleeps beside a live other: what a bug does to a lease that was lost shows.
-SLEEPERS = (12, 16, 31, 24, 68, 13)
-
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are told by /proc")
 
 
@@ -34,7 +31,7 @@ def test_p10_clones_that_are_killed_stopped_and_cut_off_publish_each_work_once(n
 @pytest.mark.skipif(not LONG, reason="minutes; GITSTATE_LONG=1 runs it")
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found_by_chaos(bug: str) -> None:
-    assert any(play(SEED, number, bug=bug).bad for number in (*SAMPLE, *SLEEPERS))
+    assert any(play(SEED, number, bug=bug).bad for number in range(12))
 
 
 def test_a_seed_draws_the_same_again() -> None:
