@@ -21,6 +21,7 @@ from gitstate.edge.keep import keep
 from gitstate.edge.leases import LeaseLost
 from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.reparent import Lost
+from gitstate.edge.sources import read_tree
 from gitstate.edge.sync import Outcome
 from gitstate.errors import ComeBackLater
 
@@ -44,7 +45,8 @@ class Syncing:
         self.claiming: Optional[Claiming] = None
         self._there = remote.pick(clone.git, aim.branch)
         self._pushed: Optional[float] = None
-        self._judged: Optional[tuple[Receipts, dict[str, Status]]] = None
+        # By what the remote has (its tip): receipts, and by path what today's identity is.
+        self._judged: Optional[tuple[Optional[str], Receipts, dict[str, Status]]] = None
         self._unpushed = not offline  # what an earlier run may have left here
         self._covered = 0  # records of the session that were pushed
         # Whether something may have come that the session has not seen. Kept over failed and repeated syncs: an act
@@ -190,6 +192,7 @@ class Syncing:
         clone, branch, before = self.clone, self.aim.branch, self._came
         fetch = self.claiming.fetch if self.claiming is not None else None
         self._came = True  # (also where it raises: what was fetched by then is merged)
+        self._judged = None
         with self.session.guard.moving() if self.session is not None else nullcontext():
             outcome = sync.sync(
                 clone.git,
@@ -231,14 +234,11 @@ class Syncing:
 
     def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
         """Of two contents of one output, the one receipted for today's identity; the remote's where both are."""
-        if self._judged is None:
-            view = self.clone.view()
-            now = statuses_of(view, utc_now())
-            self._judged = (
-                view.snapshot.receipts,
-                {path: status for status in now for path in status.outputs[:1]},
-            )
-        receipts, statuses = self._judged
+        assert self._there is not None
+        tip = self.clone.objects.resolve(self._there.tracked_branch)
+        if self._judged is None or self._judged[0] != tip:
+            self._judged = (tip, *self._judge(self._there.tracked_branch))
+        _, receipts, statuses = self._judged
         status = statuses.get(path)
 
         def current(blob: str) -> bool:
@@ -248,6 +248,18 @@ class Syncing:
             )
 
         return ours if current(ours) and not (theirs is not None and current(theirs)) else theirs
+
+    def _judge(self, theirs: str) -> tuple[Receipts, dict[str, Status]]:
+        """The receipts, and by output today's identity, with what the remote has at `theirs`: what was made here of
+        something that does not stay is not today's. None where sources have changed there, which are not here yet."""
+        view = self.clone.view(theirs)
+        receipts = view.snapshot.receipts
+        if self.aim.checked_out:
+            files = read_tree(self.clone.git, theirs, len(self.clone.repository.zero)).files
+            if any(files.get(path) != view.tree.files.get(path) for path in view.watch.paths):
+                return receipts, {}
+        now = statuses_of(view, utc_now())
+        return receipts, {path: status for status in now for path in status.outputs[:1]}
 
     def _outputs_stand(self) -> bool:
         """Whether any output of the plan is committed here."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.world import LOG, RECEIPTS, Clone, World
+from tests.support.world import CHAIN, FILES, LOG, RECEIPTS, Clone, World
 
 BOTH_DONE = {"one/article": "done exact", "two/article": "done exact"}
 
@@ -108,6 +108,40 @@ def test_the_same_work_done_on_both_sides_keeps_the_one_that_the_remote_has(tmp_
     assert len({line["attempt"] for line in world.a.receipts()}) == 2
     world.a.run()
     assert len(world.calls()) == 2
+
+
+def changes(world: World, path: str) -> list[str]:
+    """What befell a file on the remote, from the first: A, M or D."""
+    log = ("log", "--reverse", "--format=", "--name-status", "main", "--", path)
+    return [line[0] for line in world.git(world.remote, *log).splitlines() if line]
+
+
+def test_what_was_made_of_a_result_that_lost_does_not_replace_what_the_remote_has(tmp_path: Path) -> None:
+    world = World(tmp_path, remote=True, stages=CHAIN, items=["one"])
+    b = world.clone("b")
+    world.tell("one", "outline", answer="late\n", once=True)
+    world.a.run("--push", "never")
+    b.run()
+    world.a.run()
+    b.gitstate("sync", code=0)
+    assert changes(world, "work/one.md") == changes(world, "out/one.md") == ["A"]
+    agree(world, world.a, b)
+    assert world.a.states() == {"one/outline": "done exact", "one/article": "done exact"}
+
+
+def test_what_was_made_by_an_old_prompt_does_not_replace_what_the_remote_has_by_the_new_one(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, remote=True, items=["one"])
+    b = world.clone("b")
+    world.a.run("--push", "never")
+    b.commit({"prompts/article.md": FILES["prompts/article.md"] + "Be short.\n"})
+    b.run()
+    world.a.run()
+    b.gitstate("sync", code=0)
+    assert changes(world, "out/one.md") == ["A"]
+    agree(world, world.a, b)
+    assert world.a.states() == {"one/article": "done exact"}
 
 
 def test_the_users_own_unpushed_commits_go_along_and_the_run_says_so(shared: World) -> None:
