@@ -75,7 +75,9 @@ class Leases:
         self._deletes = (
             True  # whether what is given back is deleted, as far as the remote lets refs be deleted
         )
-        self._stuck = 0  # times in a row that the remote did not let refs be deleted, although nothing had moved
+        self._stuck = (
+            0  # times in a row that the remote did not let refs be deleted, although nothing had moved
+        )
         self._taken = False  # whether the remote has ever taken one: then a refusal is one of a busy server
         self._lock = threading.RLock()
         # Holders that are known to be dead: what they hold is over at once.
