@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Iterator
@@ -378,11 +379,18 @@ def test_p10_clocks_that_are_days_apart_change_nothing(tmp_path: Path) -> None:
     if library is None:
         pytest.skip("libfaketime is not here")
     world, clones = shared(tmp_path, "bc", items=ITEMS[:6])
-    skews = ["+0", "+3d", "+6d"]  # (where it sets the time back it refuses Python's `sleep`)
-    runs = [
-        clone.start("run", "--wait", LD_PRELOAD=str(library), FAKETIME=skew, FAKETIME_DONT_FAKE_MONOTONIC="1")
-        for clone, skew in zip(clones, skews)
-    ]
+    # It sets the time of day alone, and then refuses Python's own `sleep`, which goes by another clock.
+    sleep = "import select, time\ntime.sleep = lambda seconds: select.select((), (), (), seconds) and None\n"
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start/sitecustomize.py").write_text(sleep)
+    skewed = {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "start"), os.environ.get("PYTHONPATH", "")]),
+        "PROVIDER": f"env -u LD_PRELOAD {world.environment['PROVIDER']}",
+    }
+    skews = ["-3d", "+0", "+3d"]
+    runs = [clone.start("run", "--wait", FAKETIME=skew, **skewed) for clone, skew in zip(clones, skews)]
     for running in runs:
         running.wait(0)
     assert set(world.paid().values()) == {1}
