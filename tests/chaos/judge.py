@@ -162,19 +162,29 @@ class Judge:
                     yield f"{one.run} took bucket {bucket} over from {before[1]} after {lasted:.1f} s of its clock"
 
     def _published(self) -> Iterator[str]:
-        """Whatever brings outputs changes the leases of all their buckets, which were the pusher's own, and brings
-        their receipts at the latest."""
+        """Whatever brings outputs changes the leases of all their buckets, which were the pusher's own, and all others
+        of the pusher, and brings their receipts at the latest."""
         notes = ""
+        held: dict[str, str] = {}  # bucket -> its holder, for sure
+        owed: dict[str, set[str]] = {}  # what the branch is to become -> the buckets of whoever pushes that
         for one in self.transactions:
-            if one.kind != "committed":
+            leases = one.leases()
+            holders = {self._lease(oid).holder for change in leases.values() for oid in change if oid}
+            if one.kind == "prepared":
+                if MAIN in one.refs:
+                    owed[one.refs[MAIN].new] = {bucket for bucket in held if held[bucket] in holders}
+                for bucket in leases:
+                    held.pop(bucket, None)
                 continue
+            held.update({b: self._lease(change.new).holder for b, change in leases.items() if change.new})
             notes = one.refs[NOTES].new if NOTES in one.refs else notes
             paths = self._brought(one.refs[MAIN]) if MAIN in one.refs else {}
             if not paths:
                 continue
-            leases = one.leases()
-            holders = {self._lease(change.old).holder for change in leases.values() if change.old}
-            holders |= {self._lease(change.new).holder for change in leases.values() if change.new}
+            # (Who was cut off may have got one without learning of it.)
+            left = owed.get(one.refs[MAIN].new, set()) - leases.keys()
+            if left and not self._was_cut_off(one.run):
+                yield f"{one.run} published {sorted(paths)}, and left its leases {sorted(left)} as they were"
             receipts = self._receipts(notes) if notes else set()
             for path, blob in paths.items():
                 slug, stage = self.paths[path]
@@ -185,6 +195,10 @@ class Judge:
                     yield f"{one.run} published {path} before its receipt"
             if len(holders) > 1:
                 yield f"{one.run} published {sorted(paths)} under leases of {len(holders)} holders"
+
+    def _was_cut_off(self, run: str) -> bool:
+        names = ("", run.partition(".")[0])
+        return any(blow.kind in ("cut", "lost") and blow.who in names for blow in self.round.blows)
 
     def _brought(self, change: Change) -> dict[str, str]:
         """The outputs that a move of the branch adds or changes."""
