@@ -109,6 +109,8 @@ class Judge:
                 yield f"the user's {name} is not on the remote"
         if left := self.arena.git("remote.git", "for-each-ref", "--format=%(refname)", "refs").split():
             for ref in set(left) - {MAIN, NOTES, LOG}:
+                if _LEASES.fullmatch(ref) and self._lease(ref).holder == lease.NOBODY:
+                    continue  # given back, as far as refs could be deleted just then
                 yield f"{ref} was left on the remote"
 
     def _branch(self) -> Iterator[tuple[str, str, str]]:
@@ -150,7 +152,8 @@ class Judge:
         for one in self.transactions:
             for bucket, change in one.leases().items():
                 before = made.get(change.old)
-                if before is None or before[1] == one.run:
+                given_back = change.old and self._lease(change.old).holder == lease.NOBODY
+                if before is None or before[1] == one.run or given_back:
                     continue
                 self.losers.add((before[1], bucket))
                 ours, theirs = one.run.partition(".")[0], before[1].partition(".")[0]
@@ -170,6 +173,7 @@ class Judge:
         for one in self.transactions:
             leases = one.leases()
             holders = {self._lease(oid).holder for change in leases.values() for oid in change if oid}
+            holders.discard(lease.NOBODY)
             if one.kind == "prepared":
                 if MAIN in one.refs:
                     owed[one.refs[MAIN].new] = {bucket for bucket in held if held[bucket] in holders}
