@@ -57,10 +57,13 @@ def main() -> int:
         found = [_planted(bug, seed, options) for bug in options.bugs or BUGS]
         return 0 if all(found) else 1
     begun, total, violated = time.monotonic(), Counter[str](), 0
-    for played in _play(seed, options, ""):
-        total += played.counts
-        violated += bool(played.bad)
-        _tell(played)
+    try:
+        for played in _play(seed, options, ""):
+            total += played.counts
+            violated += bool(played.bad)
+            _tell(played)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
     for name in _rows(total):
         print(f"{total[name]:>8,}  {name}")
     print(f"{violated:>8,}  rounds with violations; {time.monotonic() - begun:.0f} s")

@@ -109,6 +109,8 @@ class Judge:
                 yield f"the user's {name} is not on the remote"
         if left := self.arena.git("remote.git", "for-each-ref", "--format=%(refname)", "refs").split():
             for ref in set(left) - {MAIN, NOTES, LOG}:
+                if _LEASES.fullmatch(ref) and self._lease(ref).holder == lease.NOBODY:
+                    continue  # given back, as far as refs could be deleted just then
                 yield f"{ref} was left on the remote"
 
     def _branch(self) -> Iterator[tuple[str, str, str]]:
@@ -150,7 +152,8 @@ class Judge:
         for one in self.transactions:
             for bucket, change in one.leases().items():
                 before = made.get(change.old)
-                if before is None or before[1] == one.run:
+                given_back = change.old and self._lease(change.old).holder == lease.NOBODY
+                if before is None or before[1] == one.run or given_back:
                     continue
                 self.losers.add((before[1], bucket))
                 ours, theirs = one.run.partition(".")[0], before[1].partition(".")[0]
@@ -162,19 +165,30 @@ class Judge:
                     yield f"{one.run} took bucket {bucket} over from {before[1]} after {lasted:.1f} s of its clock"
 
     def _published(self) -> Iterator[str]:
-        """Whatever brings outputs changes the leases of all their buckets, which were the pusher's own, and brings
-        their receipts at the latest."""
+        """Whatever brings outputs changes the leases of all their buckets, which were the pusher's own, and all others
+        of the pusher, and brings their receipts at the latest."""
         notes = ""
+        held: dict[str, str] = {}  # bucket -> its holder, for sure
+        owed: dict[str, set[str]] = {}  # what the branch is to become -> the buckets of whoever pushes that
         for one in self.transactions:
-            if one.kind != "committed":
+            leases = one.leases()
+            holders = {self._lease(oid).holder for change in leases.values() for oid in change if oid}
+            holders.discard(lease.NOBODY)
+            if one.kind == "prepared":
+                if MAIN in one.refs:
+                    owed[one.refs[MAIN].new] = {bucket for bucket in held if held[bucket] in holders}
+                for bucket in leases:
+                    held.pop(bucket, None)
                 continue
+            held.update({b: self._lease(change.new).holder for b, change in leases.items() if change.new})
             notes = one.refs[NOTES].new if NOTES in one.refs else notes
             paths = self._brought(one.refs[MAIN]) if MAIN in one.refs else {}
             if not paths:
                 continue
-            leases = one.leases()
-            holders = {self._lease(change.old).holder for change in leases.values() if change.old}
-            holders |= {self._lease(change.new).holder for change in leases.values() if change.new}
+            # (Who was cut off may have got one without learning of it.)
+            left = owed.get(one.refs[MAIN].new, set()) - leases.keys()
+            if left and not self._was_cut_off(one.run):
+                yield f"{one.run} published {sorted(paths)}, and left its leases {sorted(left)} as they were"
             receipts = self._receipts(notes) if notes else set()
             for path, blob in paths.items():
                 slug, stage = self.paths[path]
@@ -185,6 +199,10 @@ class Judge:
                     yield f"{one.run} published {path} before its receipt"
             if len(holders) > 1:
                 yield f"{one.run} published {sorted(paths)} under leases of {len(holders)} holders"
+
+    def _was_cut_off(self, run: str) -> bool:
+        names = ("", run.partition(".")[0])
+        return any(blow.kind in ("cut", "lost") and blow.who in names for blow in self.round.blows)
 
     def _brought(self, change: Change) -> dict[str, str]:
         """The outputs that a move of the branch adds or changes."""
