@@ -49,8 +49,8 @@ class LeaseLost(ComeBackLater):
 class Leases:
     """One process's view of the leases of one plan, and those that it holds. Safe to use from several threads.
 
-    Right after `claim` fetch what the remote has, `read`, and pay only for what is then still due in `mine`: a bucket
-    that was seen free may have been taken, worked off and given back since.
+    After a claim (by its `look`, say) fetch all that the remote has, and pay only for what is then still due in `mine`:
+    a bucket that was seen free may have been taken, worked off and given back since.
     """
 
     def __init__(
@@ -72,12 +72,8 @@ class Leases:
         self._refs: dict[str, str] = {}  # bucket -> the remote's ref that holds what is seen
         self._held: dict[str, tuple[Claim, ...]] = {}  # bucket -> the works that it was taken for
         self._home = LEASES
-        self._deletes = (
-            True  # whether what is given back is deleted, as far as the remote lets refs be deleted
-        )
-        self._stuck = (
-            0  # times in a row that the remote did not let refs be deleted, although nothing had moved
-        )
+        self._deletes = True  # whether what is given back is deleted; else nobody holds it
+        self._stuck = 0  # times in a row that refs were not deleted, although nothing had moved
         self._taken = False  # whether the remote has ever taken one: then a refusal is one of a busy server
         self._lock = threading.RLock()
         # Holders that are known to be dead: what they hold is over at once.
@@ -234,7 +230,10 @@ class Leases:
             pushed = pushing.push(self._git, self._there, updates, fence=list(swaps.values()))
             if pushed.answer is Answer.APPLIED:
                 self._took(changes, swaps, begun)
-                self._held.update({b: one.works for b, one in changes.items() if one is not None})
+                kept = {
+                    b: one.works for b, one in changes.items() if one is not None and one.holder == self.me
+                }
+                self._held.update(kept)
             return pushed
 
     def _written(self, bucket: str, works: Iterable[Claim]) -> Lease:
@@ -260,8 +259,8 @@ class Leases:
         self._took(changes, taken, begun)
         if look and not looked:
             look()
-        stays = [b for b, swap in swaps.items() if swap.new is None and swap.ref in swapped.refused]
-        if not stays:
+        refused = (b for b, swap in swaps.items() if swap.new is None and swap.ref in swapped.refused)
+        if not (stays := [bucket for bucket in refused if bucket in self.seen]):
             self._stuck = 0
             return swapped
         self._stuck += 1
