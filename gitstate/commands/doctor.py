@@ -6,6 +6,7 @@ from gitstate import show
 from gitstate.commands.clone import Clone
 from gitstate.edge import hosting, lock, probe, remote
 from gitstate.edge.probe import Found
+from gitstate.edge.remote import Remote
 from gitstate.errors import GitstateError
 
 
@@ -35,6 +36,19 @@ def doctor(clone: Clone, *, as_json: bool = False, offline: bool = False) -> int
     return 1 if any(probe.broken(found)) else 0
 
 
+def _fetching(clone: Clone, there: Remote) -> list[Found]:
+    """Whether plain `git fetch` here throws away what was not pushed."""
+    return [
+        Found(
+            "git fetch",
+            False,
+            f"it puts the notes of {there.name} in the place of receipts that were not pushed. Remove that: "
+            f"git config --fixed-value --unset-all remote.{there.name}.fetch '{spec}'",
+        )
+        for spec in remote.overwriting(clone.git, there)
+    ]
+
+
 def _remote(clone: Clone) -> list[Found]:
     """Whether the remote answers, whether it has receipts, and what it takes."""
     head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
@@ -47,7 +61,7 @@ def _remote(clone: Clone) -> list[Found]:
         return [Found("remote", None, f"{there.name}: {error.message.splitlines()[0]}")]
     notes = sorted(ref for ref in refs if ref != there.branch)
     words = f"has {', '.join(notes)}" if notes else "has no receipts yet"
-    found = [Found("remote", True, f"{there.name} answers and {words}")]
+    found = [Found("remote", True, f"{there.name} answers and {words}"), *_fetching(clone, there)]
     try:
         takes = hosting.look(clone.git, clone.objects, there)
     except GitstateError as error:

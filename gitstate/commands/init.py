@@ -186,6 +186,11 @@ def _set_up_fetching(repository: Repository, git: Git, facts: _Facts, offline: b
     name = show.safe(there.name)
     if changed:
         show.tell(f"`git fetch` now brings receipts from {name}, too.")
+    for spec in remote.overwriting(git, there):
+        show.tell(
+            f"`git fetch` here throws away receipts that were not pushed, by {show.safe(spec)}: `gitstate doctor` says "
+            "how to remove that."
+        )
     if offline:
         show.tell(f"{name} was not asked (--offline). Later: gitstate doctor")
         return changed

@@ -167,6 +167,19 @@ def setup_fetch(git: Git, remote: Remote) -> bool:
     return bool(lacking)
 
 
+def overwriting(git: Git, remote: Remote) -> list[str]:
+    """The refspecs of the remote by which plain `git fetch` puts its notes in the place of this clone's, by force: what
+    was not pushed yet is then in no ref any more."""
+    found = []
+    for spec in settings(git).get(f"remote.{remote.name}.fetch", []):
+        target = spec.partition(":")[2]
+        stem, star, _ = target.partition("*")
+        hit = any(note.startswith(stem) if star else note == target for note in NOTES)
+        if spec.startswith("+") and target and hit:
+            found.append(spec)
+    return found
+
+
 def fetched_before(git: Git, remote: Remote) -> bool:
     """Whether this clone has ever seen this remote's receipts, or seen that it had none.
 

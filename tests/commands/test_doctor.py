@@ -186,6 +186,32 @@ def test_what_the_remote_takes_is_tried_and_nothing_is_left_there(clone: Path) -
     assert git(bare.path, "for-each-ref") == ""
 
 
+@pytest.mark.parametrize(
+    ("spec", "works"),
+    [
+        ("+refs/notes/*:refs/notes/*", False),
+        ("+refs/notes/gitstate:refs/notes/gitstate", False),
+        ("+refs/*:refs/*", False),
+        ("refs/notes/*:refs/notes/*", None),
+        ("+refs/notes/*:refs/notes-of-others/*", None),
+    ],
+)
+def test_a_refspec_by_which_git_fetch_throws_away_receipts_is_found_with_the_way_out(
+    clone: Path, spec: str, works: bool | None
+) -> None:
+    remote_of(clone)
+    subprocess.run(["git", "config", "--add", "remote.origin.fetch", spec], cwd=clone, check=True)
+    done = doctor(clone, "--json")
+    found = {each["name"]: each for each in json.loads(done.stdout)["found"]}
+    if works is None:
+        assert "git fetch" not in found
+        return
+    assert (found["git fetch"]["works"], done.returncode) == (False, 1)
+    way_out = found["git fetch"]["words"].partition(": ")[2]
+    subprocess.run(way_out, shell=True, cwd=clone, check=True)
+    assert doctor(clone).returncode == 0
+
+
 def test_a_remote_that_takes_only_branches_is_said_and_is_no_failure(clone: Path) -> None:
     hosts.in_parts(remote_of(clone).path)
     done = doctor(clone, "--json")

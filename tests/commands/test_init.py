@@ -204,7 +204,7 @@ def test_what_the_remote_does_not_take_is_said_in_a_line_each(
     git("-C", str(remote), "config", "receive.denyDeletes", "true")
     assert init("", hooks=True) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "takes less" in line]
-    assert [line.split(": ")[1] for line in lines] == ["notes", "leases", "deleting refs"]
+    assert [line.split(": ")[1] for line in lines] == ["notes", "deleting refs"]
 
 
 def test_offline_the_remote_is_not_asked(repo: Path, capsys: Output) -> None:
