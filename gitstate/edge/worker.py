@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from typing import Any, NamedTuple
 
 from gitstate.core.redact import is_secret_name, redact
@@ -16,8 +17,9 @@ def work(job: Job, attempt: str, stop: str) -> Result:
     return _run(job, _Stopped(stop))
 
 
-def work_on_dask(job: Job, attempt: str, stop: str) -> Result:
-    """The same in a task of dask's, which ends also when the task is cancelled or its client is gone."""
+def work_on_dask(job: bytes, attempt: str, stop: str) -> bytes:
+    """The same in a task of dask's, which ends also when the task is cancelled or its client is gone. Job and result
+    are pickled."""
     # Imported here: whoever uses no dask has none.
     from distributed import get_worker
     from distributed.utils import sync
@@ -25,8 +27,9 @@ def work_on_dask(job: Job, attempt: str, stop: str) -> Result:
     worker = get_worker()
     # Dask runs a task again when it has lost the worker; what is paid for is tried again only where that is recorded.
     if not sync(worker.loop, worker.scheduler.gitstate_claim, attempt=attempt, worker=worker.address):
-        return lost("The worker that had begun it is gone.", 0.0)
-    return _run(job, _Dropped(worker, (TASK, attempt), _Stopped(stop)))
+        return pickle.dumps(lost("The worker that had begun it is gone.", 0.0))
+    found: Job = pickle.loads(job)  # noqa: S301 (dask unpickles all that it is sent)
+    return pickle.dumps(_run(found, _Dropped(worker, (TASK, attempt), _Stopped(stop))))
 
 
 def lost(words: str, seconds: float) -> Result:

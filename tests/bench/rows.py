@@ -15,6 +15,7 @@ from typing import NamedTuple, Optional
 
 import others
 from measure import Do, cost, environment, from_small_process, in_memory, medians, output_of, several
+from pooled import SECONDS, THREADS, WORKERS, pooled
 from repos import GITSTATE, Shelf, copy, forget, git, item, output, slugs
 from together import CLONES, together
 
@@ -334,6 +335,26 @@ def claim(bench: Bench) -> Iterator[Outcome]:
     yield _ratio(f"{what}: wall clock", "--shard", ours.seconds, floor.seconds, 1.6)
 
 
+def dask(bench: Bench) -> Iterator[Outcome]:
+    """`run` on a local dask cluster, against plain dask that maps the same command over it; see `pooled.Spent`."""
+    works = bench.small * 2
+    what = f"dask, {works:,} works of {SECONDS * 1000:.0f} ms, beyond, a work"
+    if find_spec("distributed") is None:
+        yield Outcome(what, "plain dask", note="skipped: dask is not installed")
+        return
+    rounds = list(pooled(bench.shelf, works, bench.repeat))
+    for kind, goal in (("wall", 3.0), ("cpu", None)):
+        pairs = [(getattr(ours, kind), getattr(floor, kind)) for ours, floor in rounds]
+        ours, floor = (statistics.median(column) for column in zip(*pairs))
+        outcome = _ratio(
+            f"{what}: {kind}", f"plain dask, {WORKERS} x {THREADS} threads", ours, floor, goal or 0.0
+        )
+        each = ", ".join(f"{ours / floor:.2f}" for ours, floor in pairs)
+        words = "no goal" if goal is None else "ok" if outcome.met else "MISSED"
+        outcome = outcome._replace(note=f"{words}; rounds: {each}; load {os.getloadavg()[0]:.1f}")
+        yield outcome if goal else outcome._replace(goal="", met=None)
+
+
 def memory(bench: Bench) -> Iterator[Outcome]:
     """The most memory that `plan` holds, with and without its caches."""
     repository = bench.shelf(bench.large)
@@ -370,4 +391,6 @@ ROWS = {
     "fetch": fetch,
     "claim": claim,
     "memory": memory,
+    "dask": dask,
 }
+APART = {"dask"}  # only by name: some minutes, and a machine to itself

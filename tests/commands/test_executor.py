@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor, CancelledError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gitstate.edge.process import Job
+from gitstate.edge.worker import work
 from tests.support.cluster import Cluster, cluster
 from tests.support.processes import bearing
 from tests.support.world import PROVIDER, Clone, Running, World, until
@@ -139,6 +143,21 @@ def test_the_end_of_a_run_ends_its_commands_on_the_workers(tmp_path: Path, dask:
     made.a.run()
     all_done(made)
     assert made.paid()["two/article"] == 2
+
+
+def test_p7_what_is_under_way_when_the_connection_is_closed_has_no_answer(dask: Cluster) -> None:
+    from gitstate.edge.dask import DaskExecutor
+
+    executor = DaskExecutor(dask.address, 30.0)
+    try:
+        hanging = Job("exec sleep 300", env={"MARK": "of-executor-tests"}, cwd="root", files=())
+        future = executor.submit(work, hanging, "a1", "/nowhere")
+        assert until(lambda: bearing("MARK", "of-executor-tests"))
+        executor.shutdown()
+    finally:
+        logging.disable(logging.NOTSET)
+    assert isinstance(future.exception(timeout=60), (BrokenExecutor, CancelledError))
+    assert until(lambda: not bearing("MARK", "of-executor-tests"))
 
 
 def test_an_interrupt_ends_the_commands_of_a_pool_of_processes(tmp_path: Path) -> None:
