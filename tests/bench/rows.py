@@ -331,6 +331,16 @@ def claim(bench: Bench) -> Iterator[Outcome]:
         "<= 1.5",
         times <= 1.5,
     )
+    part = ours.collisions / max(1, ours.claims)
+    yield Outcome(
+        f"{what}: claims that another was faster with",
+        "",
+        f"{ours.collisions:,}",
+        f"{ours.claims:,}",
+        f"{part:.0%}",
+        "<= 20%",
+        part <= 0.2,
+    )
     yield _ratio(f"{what}: wall clock", f"one alone / {workers}", ours.seconds, alone.seconds / workers, 1.6)
     yield _ratio(f"{what}: wall clock", "--shard", ours.seconds, floor.seconds, 1.6)
 

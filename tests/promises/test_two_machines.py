@@ -319,3 +319,25 @@ def test_what_is_no_saved_plan_is_refused(finished: World, tmp_path: Path, text:
     done = finished.a.gitstate("run", "--plan", str(tmp_path / "saved.json"))
     assert done.code in (2, 3)
     assert len(finished.calls()) == 2
+
+
+def test_a_run_whose_every_push_is_overtaken_works_on_and_delivers_in_the_end(tmp_path: Path) -> None:
+    world = World(tmp_path, remote=True, items=["one", "two", "three"])
+    rival, count = world.clone("rival"), tmp_path / "count"
+    hook = world.a.path / ".git/hooks/pre-push"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(
+        f"#!/bin/sh\nn=$(($(cat '{count}' 2>/dev/null)+1)); echo $n >'{count}'; [ $n -lt 12 ] || exit 0\n"
+        f"unset $(git rev-parse --local-env-vars); cd '{rival.path}'; git pull -q; "
+        "printf x >rival$n; git add rival$n; git commit -q -m rival; git push -q --no-verify\n"
+    )
+    hook.chmod(0o755)
+    world.tell("one", sleep=0.3)
+    world.a.run()
+    assert count.read_text() == "12\n"  # two for the first group, which gives way, and those of the end
+    assert set(world.paid().values()) == {1}
+    assert world.git(world.remote, "ls-tree", "-r", "--name-only", "main", "out").split() == [
+        "out/one.md",
+        "out/three.md",
+        "out/two.md",
+    ]
