@@ -137,7 +137,7 @@ class Claiming:
 
     def waits(self, loop: Loop) -> bool:
         """Whether to wait for works that others hold, and may give back."""
-        return loop.options.wait and bool(self._aside) and not self.trouble
+        return loop.options.wait and bool(self._aside) and not (self.trouble or self._is_enough(loop))
 
     def refill(self, loop: Loop) -> bool:
         """Hand more of what was put aside to the loop, once that may begin. Whether there was any."""

@@ -5,21 +5,26 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from typing import Optional
+from collections.abc import Callable
+from typing import Optional, TypeVar
 
 from gitstate import show
 from gitstate.commands.acts import weighed
 from gitstate.commands.attempting import judge
-from gitstate.commands.clone import utc_now
+from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import lost_line
 from gitstate.commands.reacting import decided
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
+from gitstate.commands.target import Target
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
 from gitstate.edge import group
-from gitstate.edge.attempts import Attempt, Intent
+from gitstate.edge.attempts import Attempt, Attempts, Intent
+from gitstate.edge.worktree import Blocked
+
+T = TypeVar("T")
 
 
 def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
@@ -69,6 +74,23 @@ def recover(session: Session, only: Optional[str] = None) -> list[Settled]:
         if (key := (intent.slug, intent.stage)) in session.statuses
     )
     return settled
+
+
+def meet(clone: Clone, aim: Target, remote: Callable[[], T]) -> tuple[T, list[Settled]]:
+    """Meet the `remote`, and where the files that a killed run wrote and did not record stand in the way of what comes,
+    `recover` first, and meet it again: recorded, they are gitstate's, and another's results go before them.
+
+    Returns what the meeting gave, and how those attempts ended.
+    """
+    try:
+        return remote(), []
+    except Blocked as error:
+        written = (one.intent for one in Attempts(clone.repository.state).all() if one.written is not None)
+        if not any(error.paths.intersection(intent.outputs) for intent in written):
+            raise
+    with contextlib.closing(Session(clone, aim.branch, aim.checked_out)) as session:
+        settled = recover(session)
+    return remote(), settled
 
 
 def _never_acted(session: Session, attempt: Attempt) -> bool:

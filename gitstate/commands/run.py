@@ -20,6 +20,7 @@ from gitstate.commands.pooling import open_pool, pack
 from gitstate.commands.probing import Answer, ask
 from gitstate.commands.progress import Progress
 from gitstate.commands.reacting import Reactions, first_reaction
+from gitstate.commands.recovery import meet
 from gitstate.commands.recovery import recover as recover_attempts
 from gitstate.commands.restore import restore
 from gitstate.commands.session import Session
@@ -185,10 +186,10 @@ def _mean(price: Price) -> Spent:
 
 def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spending, clock: Clock) -> Ended:
     syncing = Syncing(clone, aim, options.push, options.offline)
-    syncing.begin()
+    _, recovered = meet(clone, aim, syncing.begin)
     with closing(Session(clone, aim.branch, aim.checked_out)) as session:
         syncing.session = session
-        recovered = recover_attempts(session)
+        recovered += recover_attempts(session)
         shares = options.claim or session.view.plan.workflow.coordinate is not None
         there = syncing.reachable if shares else None
         if there is None:

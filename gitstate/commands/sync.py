@@ -9,6 +9,7 @@ from typing import Optional
 from gitstate import show
 from gitstate.commands.clone import Clone
 from gitstate.commands.locked import locked
+from gitstate.commands.recovery import meet
 from gitstate.commands.target import Target, target
 from gitstate.core import lease
 from gitstate.edge import hosting, remote
@@ -34,8 +35,13 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
         return 0
     with locked(config, lock_timeout) as clone:
         aim = target(clone, branch)
-        outcome = edge.sync(
-            clone.git, clone.repository, clone.objects, aim.branch, say=show.story, send=_fenced(clone, aim)
+        send = _fenced(clone, aim)
+        outcome, _ = meet(
+            clone,
+            aim,
+            lambda: edge.sync(
+                clone.git, clone.repository, clone.objects, aim.branch, say=show.story, send=send
+            ),
         )
         for line in show.sync_lines(outcome, aim.branch.removeprefix("refs/heads/")):
             show.tell(line)

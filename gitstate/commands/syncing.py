@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _REGAINS = 3  # times that leases are claimed anew, which were lost before a push
 PAUSE = 10.0  # seconds between pushes: hosts limit them to a few a minute
+_PUT_OFF = (
+    2  # times in a row that results may wait here because others push: a machine that dies takes them along
+)
 
 
 class Syncing:
@@ -48,6 +51,7 @@ class Syncing:
         # By what the remote has (its tip): receipts, and by path what today's identity is.
         self._judged: Optional[tuple[Optional[str], Receipts, dict[str, Status]]] = None
         self._unpushed = not offline  # what an earlier run may have left here
+        self._put_off = 0  # times in a row that others were faster, and nothing was sent
         self._covered = 0  # records of the session that were pushed
         # Whether something may have come that the session has not seen. Kept over failed and repeated syncs: an act
         # that begins by what was known before them may be the second one.
@@ -101,7 +105,7 @@ class Syncing:
                 self._pushed = now - pause * random.random()  # noqa: S311 (no secret)
         if self.push != "group" or (self._pushed is not None and now - self._pushed < pause):
             return False
-        self._deliver(insist=False)
+        self._deliver(insist=self._put_off >= _PUT_OFF)
         came, self._came = self._came, False
         return came
 
@@ -164,8 +168,9 @@ class Syncing:
             self._pushed = time.monotonic()
         self.away = False
         if outcome.put_off:
+            self._put_off += 1
             return
-        self._unpushed, self._covered = False, records
+        self._put_off, self._unpushed, self._covered = 0, False, records
         if outcome.users_commits:
             self.say(
                 f"Pushed {show.number(outcome.users_commits, 'commit')} of your own along with the results."

@@ -123,7 +123,7 @@ def bring_forward(
             if mover.move(ours, theirs, "gitstate sync: fast-forward"):
                 return Forward(Way.FORWARDED, ours, theirs, came)
             continue
-        chain = _local_only(git, remote, ours, theirs)
+        chain = _local_only(git, remote, branch, ours, theirs)
         if base == theirs:
             return Forward(Way.AHEAD, ours, ours)
         users = [oid for oid in chain if not is_ours(content(objects, oid))]
@@ -152,7 +152,7 @@ def withhold(
     ours, theirs = objects.resolve(branch), objects.resolve(remote.tracked_branch)
     if ours is None or theirs is None or git.text("merge-base", ours, theirs, check=False) != theirs:
         return ()
-    chain = _local_only(git, remote, ours, theirs)
+    chain = _local_only(git, remote, branch, ours, theirs)
     if not chain or not all(is_ours(content(objects, oid)) for oid in chain):
         return ()
     try:
@@ -287,7 +287,7 @@ class Mover:
 # What is where
 
 
-def _local_only(git: Git, remote: Remote, ours: str, theirs: str) -> list[str]:
+def _local_only(git: Git, remote: Remote, branch: str, ours: str, theirs: str) -> list[str]:
     """The commits that only `ours` has, oldest first. Raises NeedsHuman if some were on the remote once:
     then its history was rewritten, and sending them back would undo that."""
     chain = git.text("rev-list", "--topo-order", "--reverse", ours, f"^{theirs}").split()
@@ -307,8 +307,9 @@ def _local_only(git: Git, remote: Remote, ours: str, theirs: str) -> list[str]:
         short = f"{remote.label}/{remote.branch[len(HEADS) :]}"
         raise NeedsHuman(
             f"The history of {short} was rewritten: it no longer has {_named(git, gone)}.",
-            f"To go along: git rebase --onto {short} {gone[-1][:12]} (your commits after it are kept). "
-            f"To put it back: git push {remote.name} HEAD:{remote.branch}. Then `gitstate sync`.",
+            f"{_on(git, branch)}To go along: git rebase --onto {short} {gone[-1][:12]} (your commits after it are "
+            f"kept). To put it back: git push --force-with-lease={remote.branch}:{short} {remote.name} "
+            f"HEAD:{remote.branch}. Then `gitstate sync`.",
         )
     return chain
 
@@ -319,9 +320,16 @@ def _diverged(git: Git, remote: Remote, branch: str, commits: Sequence[str], pat
     return NeedsHuman(
         f"{short} and {remote.name} have diverged, and these commits are yours, not gitstate's: "
         f"{_named(git, commits)}.{more}",
-        f"Bring them together: git pull --rebase {remote.name} {remote.branch[len(HEADS) :]} "
+        f"{_on(git, branch)}Bring them together: git pull --rebase {remote.name} {remote.branch[len(HEADS) :]} "
         "(or --no-rebase), then `gitstate sync`.",
     )
+
+
+def _on(git: Git, branch: str) -> str:
+    """What a person does first who is to mend `branch`: git mends the one that is checked out."""
+    if git.text("symbolic-ref", "--quiet", "HEAD", check=False) == branch:
+        return ""
+    return f"Go to that branch: git switch {branch[len(HEADS) :]}. "
 
 
 def _unrelated(repository: Repository, remote: Remote, branch: str) -> NeedsHuman:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Optional
 
 from gitstate.edge.git import Git
@@ -16,6 +17,8 @@ from gitstate.edge.objects import Objects
 from gitstate.edge.tree import Entry, TreeConflict, folder_at, load, splice
 from gitstate.errors import CorruptState
 
+_REMEMBERED = "--max-count=1000"  # moves of a notes ref that are looked at
+_FORCED = ": forced-update"  # what git, in no language but this, notes of a fetch that overwrites
 _FLAT = 64  # a notes tree without folders stays so up to this many notes; git's own writer splits at about 80
 
 _NOTE = re.compile(rb"(?:[0-9a-f]{2}/)*[0-9a-f]+")
@@ -52,6 +55,15 @@ def pairs(git: Git, treeish: str) -> list[tuple[str, str]]:
         if len(annotated) == len(blob) and _NOTE.fullmatch(path.encode()):
             found.append((annotated, blob))
     return found
+
+
+def overwritten(git: Git, ref: str) -> list[str]:
+    """The commits that a notes ref of this clone named when somebody's fetch put the remote's in their place.
+
+    By `+refs/notes/*:refs/notes/*`, say, which many configure: what was noted here and not pushed is in these alone.
+    """
+    listed = git.text("log", "-g", _REMEMBERED, "--format=%H %gs", ref, "--", check=False).splitlines()
+    return [before.partition(" ")[0] for entry, before in pairwise(listed) if entry.endswith(_FORCED)]
 
 
 def entries(git: Git, treeish: str) -> dict[str, str]:

@@ -256,11 +256,15 @@ def preview(
 def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remote) -> Amount:
     """Merge the notes in the tracking refs into the local ones, by union and compare-and-swap.
 
-    Nothing that is noted here is ever lost by it, even where the remote has lost it.
+    Nothing that is noted here is ever lost by it, even where the remote has lost it; and what a fetch of the user's
+    has overwritten comes back.
     Raises CorruptState if notes cannot be read.
     """
     receipts, log = (
-        sum(_merge_ref(git, repository, objects, ref, there.tracked(theirs)) for theirs in found)
+        sum(
+            _merge_ref(git, repository, objects, ref, theirs)
+            for theirs in (*map(there.tracked, found), *notes.overwritten(git, ref))
+        )
         for ref, *found in zip(NOTES, *HOMES)
     )
     return Amount(0, receipts, log)

@@ -96,6 +96,18 @@ class _Index:
         return self.git.run(*options, *arguments, stdin=stdin, env=self._env, check=check)
 
 
+class Blocked(NeedsHuman):
+    """Files stand where others have to go whose bytes nobody vouches for; `paths` are theirs."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = frozenset(paths)
+        super().__init__(
+            f"Changes of yours, not committed, are where the remote's have to go: {_names(paths)}.",
+            "Commit them, or put them aside (git stash --include-untracked), run `gitstate sync`, "
+            "and take them back (git stash pop).",
+        )
+
+
 class _Mover:
     """One move."""
 
@@ -114,11 +126,7 @@ class _Mover:
         seen = self._look()
         blocked = [path for path, state in seen.items() if state is _BLOCKED]
         if blocked:
-            raise NeedsHuman(
-                f"Changes of yours, not committed, are where the remote's have to go: {_names(blocked)}.",
-                "Commit them, or put them aside (git stash --include-untracked), run `gitstate sync`, "
-                "and take them back (git stash pop).",
-            )
+            raise Blocked(blocked)
         arrived = [change for change in self.moving if seen[change.path] is _ARRIVED]
         if len(arrived) == len(self.moving) and not self.submodules and self._is_staged(arrived):
             return  # a killed run had come this far

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -319,6 +320,40 @@ def test_a_remote_whose_history_was_rewritten_does_not_get_the_old_one_back(
     clone.git("rebase", "-q", "--onto", "origin/main", gone)
     assert forward(clone).way is Way.AHEAD
     assert "out/b.md" in clone.files()
+
+
+@pytest.mark.parametrize("amended", [False, True])
+def test_a_remote_whose_history_was_rewritten_gets_the_old_one_back_as_the_error_says(
+    bare: Bare, clone: Clone, other: Clone, amended: bool
+) -> None:
+    other.record("out/a.md", "a")
+    push(other)
+    forward(clone)
+    other.git("reset", "-q", "--hard", "HEAD^")
+    if amended:
+        other.commit(plan="another")
+    push(other, "--force")
+    (command,) = re.findall(r"put it back: (git push .*?)\. Then", refused(clone, "rewritten").hint)
+    clone.git(*command.split()[1:])
+    assert forward(clone).way is Way.EQUAL
+
+
+@pytest.mark.parametrize("user", [False, True])
+def test_what_is_to_be_mended_is_the_branch_that_is_recorded_on_whatever_is_checked_out(
+    clone: Clone, other: Clone, user: bool
+) -> None:
+    other.record("out/a.md", "a")
+    push(other)
+    forward(clone)
+    if user:
+        clone.commit(mine="x")
+        other.commit(theirs="x")
+    else:
+        other.git("reset", "-q", "--hard", "HEAD^")
+    push(other, "--force")
+    hint = refused(clone, "origin").hint
+    clone.git("switch", "-q", "-c", "another")
+    assert refused(clone, "origin").hint == "Go to that branch: git switch main. " + hint
 
 
 def test_a_rewritten_history_is_noticed_from_what_the_clone_brought(bare: Bare, other: Clone) -> None:

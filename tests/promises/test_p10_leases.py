@@ -350,6 +350,13 @@ def test_no_more_is_claimed_than_a_limit_allows_to_begin(tmp_path: Path) -> None
     assert set(world.paid().values()) == {1}
 
 
+def test_who_waits_for_others_ends_where_the_limit_is_reached(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path)
+    clone.run("--limit", "1", "--wait")
+    assert len(world.calls()) == 1
+    assert leases(world) == []
+
+
 def test_what_failed_elsewhere_meanwhile_is_not_tried_again(tmp_path: Path) -> None:
     world, (one, other) = shared(tmp_path, items=["one"], policy=FAIL_AT_ONCE)
     world.tell("one", answer="", exit=1, wait=str(tmp_path / "go"))

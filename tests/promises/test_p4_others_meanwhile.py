@@ -119,6 +119,29 @@ def test_p1_a_lock_on_the_index_leaves_no_half_made_index(tmp_path: Path) -> Non
     assert len(world.calls()) == 1
 
 
+@pytest.mark.parametrize("first", ["run", "sync"])
+def test_p4_what_was_written_and_not_recorded_gives_way_to_what_another_machine_published(
+    tmp_path: Path, first: str
+) -> None:
+    world = World(tmp_path, items=["one"], remote=True)
+    other = world.clone("b")
+    (world.a.path / ".git/index.lock").touch()
+    world.a.run(code=75)
+    (world.a.path / ".git/index.lock").unlink()
+    assert world.a.has("out/one.md")
+    assert list(world.a.path.glob(".git/gitstate/attempts/*.written"))
+    world.tell("one", answer="by b\n")
+    other.run()
+    done = world.a.gitstate(first, code=0)
+    assert "yours" not in done.err
+    world.a.run()
+    assert (world.a.read("out/one.md"), world.a.status()) == ("by b\n", "")
+    assert world.paid() == {"one/article": 2}
+    assert len(world.a.receipts()) == 2
+    other.run()
+    assert world.a.plan_text() == other.plan_text()
+
+
 def ends_without_a_report(running: Running) -> None:
     done = running.wait(3)
     assert "gone" in done.err, done.err

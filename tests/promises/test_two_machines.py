@@ -259,6 +259,25 @@ def test_a_clone_that_fetches_notes_by_hand_is_not_clobbered(shared: World) -> N
     assert len(shared.a.receipts()) == 3
 
 
+@pytest.mark.parametrize("when", ["during a run", "between two"])
+def test_p8_receipts_that_a_fetch_by_hand_overwrote_come_back(shared: World, when: str) -> None:
+    shared.a.git("config", "--add", "remote.origin.fetch", "+refs/notes/*:refs/notes/*")
+    shared.a.commit({"plan.yaml": "- one\n- two\n- three\n- four\n"})
+    if when == "during a run":
+        shared.tell("four", before="git fetch -q")
+        shared.a.run("--push", "end")
+    else:
+        shared.a.run("--push", "never")
+        shared.a.git("fetch", "-q")
+        assert shared.a.states()["three/article"] == "pending unverified"
+        shared.a.run()
+    assert set(shared.a.states().values()) == {"done exact"}
+    other = shared.clone("b")
+    other.run()
+    assert set(shared.paid().values()) == {1}
+    agree(shared, shared.a, other)
+
+
 def test_accept_and_reset_reach_the_other_clone(tmp_path: Path) -> None:
     world = World(tmp_path, files={"out/one.md": "from before\n"}, remote=True)
     world.tell("two", answer="")
