@@ -76,6 +76,10 @@ class ComeBackLater(GitstateError):
     exit_code = 75
 
 
+class Away(ComeBackLater):
+    """The remote is out of reach."""
+
+
 class GitFailed(GitstateError):
     """A git command failed in a way that has no better explanation; its own words are the message."""
 

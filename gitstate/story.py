@@ -113,6 +113,27 @@ def late_line(name: str) -> str:
     )
 
 
+def waiting_for_others_line(held: int, others: int) -> str:
+    """What a run waits for that has nothing else to do."""
+    who = number(others, "other")
+    return f"Waiting for {number(held, 'work')} held by {who} at work just now; gitstate status says by whom."
+
+
+def waiting_for_remote_line(message: str) -> str:
+    """Why a run that waits claims nothing."""
+    return f"Waiting for the remote, to claim more: {first_words(message)}"
+
+
+def taken_over_line(count: int, holder: str, own: bool) -> str:
+    """Works of somebody who did not renew its claim."""
+    who = (
+        "a run of this clone that was killed"
+        if own
+        else f"{holder[:8]}, which did not renew its claim in time"
+    )
+    return f"Took over {number(count, 'work')} from {who}."
+
+
 def not_claimed_line(message: str, hint: str) -> str:
     """Why a run that shares its works with others begins nothing more."""
     return f"Nothing more can be claimed: {message} {hint}".rstrip()
@@ -173,6 +194,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
     """What a run did, at its end, and what to type next."""
     counts = (
         (fields["restored"], "restored"),
+        (fields["elsewhere"], "done by others"),
         (fields["failed"], "failed"),
         (fields["paused"], "paused"),
         (fields["left"], "left alone"),
@@ -224,7 +246,11 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
             f"{number(fields['held'], 'work is', 'works are')} held by {number(fields['holders'], 'other')} at work "
             "just now. `gitstate run --wait` waits for what becomes of them."
         )
-    elif fields["unfinished"]:
+    if fields["again"]:
+        lines.append(
+            f"{number(fields['again'], 'work is', 'works are')} due again: what shapes them was changed while this ran."
+        )
+    if fields["again"] or (fields["unfinished"] and not fields["held"]):
         lines.append("`gitstate run` goes on from here.")
     return [*lines, _AWAY] if away else lines
 

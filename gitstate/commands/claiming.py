@@ -25,7 +25,7 @@ from gitstate.edge.leases import Leases, Unpublished, unpublished
 from gitstate.edge.pushing import Pushed
 from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.renewing import Renewing
-from gitstate.errors import ComeBackLater, GitstateError
+from gitstate.errors import Away, ComeBackLater, GitstateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,6 +60,7 @@ class Claiming:
         self._noted = False
         self._aside: dict[WorkKey, None] = {}  # works that wait for a claim
         self._again = 0.0  # when it makes sense to look for more
+        self._said = ""  # what was last said to be waited for
         self._prices = clone.prices(session.view)
         self.open: Callable[[], Collection[WorkKey]] = tuple  # the works of the run that are not settled
         self.trouble = ""  # why nothing can be claimed any more
@@ -78,6 +79,8 @@ class Claiming:
             self.regain()
             self._syncing.deliver()
             self.session.refresh()
+        with contextlib.suppress(GitstateError):  # (then it ends by itself)
+            self.leases.collect(self._named(key) for key in self._undone())
         self.session.holds = self.still_holds
         self.session.elsewhere = lambda slug: not self.holds(slug)
         if self.session.acts:
@@ -175,8 +178,9 @@ class Claiming:
                     self.leases.renew()  # they are doubtful
                     continue
                 if chosen := self._choose(loop):
-                    self._claim(chosen)
+                    self._claim(loop, chosen)
                 elif not (idle or self._keeps_waiting(loop)) and self._clock.elapsed() < self._again:
+                    self._tell_of_waiting(loop)
                     return []
                 elif self._syncing.deliver():  # others may wait for just that
                     self._look_anew()
@@ -184,17 +188,35 @@ class Claiming:
                     self._fetch()
                 idle = False
                 self._again = self._clock.elapsed() + self._poll(loop)
+        except Away as error:
+            if not loop.options.wait:
+                self._give_up(loop, error)
+            else:
+                self._say(loop, "remote", story.waiting_for_remote_line(error.message))
+                self._again = self._clock.elapsed() + _POLL * (0.5 + random.random() / 2)  # noqa: S311
         except ComeBackLater as error:
-            self.trouble = error.message.splitlines()[0]
-            loop.progress.story(story.not_claimed_line(error.message, error.hint))
+            self._give_up(loop, error)
         return self._take_ready(loop)
 
-    def _claim(self, works: Mapping[str, Sequence[Claim]]) -> None:
+    def _give_up(self, loop: Loop, error: ComeBackLater) -> None:
+        self.trouble = error.message.splitlines()[0]
+        loop.progress.story(story.not_claimed_line(error.message, error.hint))
+
+    def _claim(self, loop: Loop, works: Mapping[str, Sequence[Claim]]) -> None:
         """Take the buckets of `works`, as far as they are to be had, and look what is due now: a bucket that was seen
         free may have been worked off and given back since."""
         fetched: list[Fetched] = []
         self._prepare()
-        self.leases.claim(works, lambda: fetched.append(self.fetch()))
+        over = {
+            bucket: self.leases.seen[bucket].lease.holder for bucket in works if bucket in self.leases.seen
+        }
+        won = self.leases.claim(works, lambda: fetched.append(self.fetch()))
+        for holder in sorted(
+            {over[bucket] for bucket in won if bucket in over} - {lease.NOBODY, self.leases.me}
+        ):
+            count = sum(len(works[bucket]) for bucket in won if over.get(bucket) == holder)
+            loop.progress.story(story.taken_over_line(count, holder, holder in self.leases.dead))
+        self._said = ""
         self._syncing.merge(fetched[-1])
         self._look_anew()
 
@@ -211,10 +233,10 @@ class Claiming:
         share = math.ceil(len(due) / (2 * (self.crowd + 1)))
         jobs, mean = loop.options.jobs, loop.mean or self._mean(due)
 
-        def done_in(seconds: float) -> int:
-            return jobs * (max(1, math.ceil(seconds / max(mean, 0.001))) if mean is not None else _FIRST)
+        def done_in(seconds: float, unknown: int) -> int:
+            return jobs * (max(1, math.ceil(seconds / max(mean, 0.001))) if mean is not None else unknown)
 
-        most = min(max(share, done_in(_LEAST)), done_in(_BATCH), _MOST)
+        most = min(max(share, done_in(_LEAST, 1)), done_in(_BATCH, _FIRST), _MOST)
         if loop.options.limit is not None:
             most = min(most, loop.options.limit - len(loop.begun))
         begun = {slug for slug, _ in loop.begun}
@@ -225,6 +247,17 @@ class Claiming:
         known = [price for stage in {stage for _, stage in keys} if (price := self._prices.get(stage))]
         works = sum(price.works for price in known)
         return sum(price.seconds for price in known) / works if works else None
+
+    def _tell_of_waiting(self, loop: Loop) -> None:
+        held, others = self.others()
+        if held and not loop.flying and loop.options.wait:
+            self._say(loop, "others", story.waiting_for_others_line(held, others))
+
+    def _say(self, loop: Loop, what: str, line: str) -> None:
+        """Say what is waited for, once for as long as it is."""
+        if what != self._said:
+            self._said = what
+            loop.progress.story(line)
 
     def _keeps_waiting(self, loop: Loop) -> bool:
         """Whether what is finished here waits for nothing more, and others may wait for it."""

@@ -41,6 +41,7 @@ def conclude(
 ) -> Ended:
     """Say what this run did, keep it for `status`, and find the exit code."""
     closed = loop.windows.closed if loop.unfinished else {}
+    again = loop.due_again([*agenda.due, *agenda.waiting, *agenda.done])
     failed = progress.failed + len(agenda.failed) + progress.before
     paused = progress.paused + len(agenda.paused)
     left = len(agenda.protected) + progress.left + waiting
@@ -59,7 +60,7 @@ def conclude(
         else 3
         if left or loop.disturbed
         else 75
-        if paused or syncing.away or loop.spent or loop.acts.untold or aside
+        if paused or syncing.away or loop.spent or loop.acts.untold or aside or again
         else 0
     )
     saved = _saved(session, agenda.done)
@@ -67,6 +68,7 @@ def conclude(
         "at": stamp(),
         "done": progress.done,
         "restored": progress.restored,
+        "elsewhere": progress.elsewhere,
         "failed": progress.failed,
         "paused": progress.paused,
         "before": progress.before,
@@ -74,6 +76,7 @@ def conclude(
         "asked": asked,
         "untold": loop.acts.untold,
         "unfinished": loop.unfinished,
+        "again": again,
         "held": held,
         "holders": holders,
         "dropped": loop.answers.dropped,

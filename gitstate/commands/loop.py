@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional
 
@@ -174,6 +174,12 @@ class Loop:
         again = key in self.again and status.state != "done"
         return is_due(status) or key in self.redo or again or self.acting.is_asking(key)
 
+    def due_again(self, works: Iterable[Status]) -> int:
+        """How many of these works were done, and are due again by what has come or was committed meanwhile."""
+        keys = {(status.slug, status.stage) for status in works} - self._open - self._broken
+        known = (self.session.statuses.get(key) for key in keys)
+        return sum(status is not None and is_due(status) for status in known)
+
     def account(self, key: WorkKey) -> str:
         """The account that a work's calls are paid from."""
         stage = self.session.stages.get(key[1])
@@ -222,6 +228,7 @@ class Loop:
             asks = asks_human(self.session.stages[key[1]], status, key in self.session.acts)
             self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"
+            self.progress.elsewhere += status.state == "done"
             self.progress.before += status.state in ("failed", "paused") and not asks
             self.close(key, done=status.state == "done")
             return

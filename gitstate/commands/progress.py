@@ -18,6 +18,7 @@ class Progress:
         self.began = clock()
         self.done = self.failed = self.paused = self.restored = self.left = 0
         self.asked = 0  # works that wait for a person's word
+        self.elsewhere = 0  # works that others had done by the time that they were to begin
         self.before = 0  # works that turned out to have failed, or to be paused, before this run
         # By category and kind: how many works failed so, the first of them, and its evidence.
         self.causes: dict[str, tuple[int, str, str]] = {}
@@ -100,7 +101,10 @@ class Progress:
         self.tick()
 
     def _counter(self) -> str:
-        return f"{self.done + self.failed + self.paused + self.left + self.asked + self.before}/{self.total}"
+        settled = (
+            self.done + self.elsewhere + self.failed + self.paused + self.left + self.asked + self.before
+        )
+        return f"{settled}/{self.total}"
 
     def _status(self) -> str:
         finished = self.done + self.failed

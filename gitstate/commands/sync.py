@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Optional
 
 from gitstate import show
 from gitstate.commands.clone import Clone
@@ -35,43 +34,58 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
         return 0
     with locked(config, lock_timeout) as clone:
         aim = target(clone, branch)
-        send = _fenced(clone, aim)
+        fence = _Fence(clone, aim)
         outcome, _ = meet(
             clone,
             aim,
             lambda: edge.sync(
-                clone.git, clone.repository, clone.objects, aim.branch, say=show.story, send=send
+                *(clone.git, clone.repository, clone.objects, aim.branch),
+                say=show.story,
+                send=fence.send if fence.slugs else None,
             ),
         )
+        fence.bury()
         for line in show.sync_lines(outcome, aim.branch.removeprefix("refs/heads/")):
             show.tell(line)
     return 0
 
 
-def _fenced(clone: Clone, aim: Target) -> Optional[edge.Send]:
-    """Where machines share their works by leases: how to push what is finished here under leases of its own.
+class _Fence:
+    """How to push what is finished here under leases, where machines share their works by them."""
 
-    Raises LeaseLost, when it is called, where others hold some of it by now.
-    """
-    there, slugs = remote.pick(clone.git, aim.branch), set[str]()
-    with suppress(GitstateError):  # (whoever wants to agree needs no valid configuration)
-        plan = clone.view().plan
-        if plan.workflow.coordinate is not None:
-            slugs = {item.slug for item in plan.items}
-    if there is None or not slugs:
-        return None
-    memory = Memory(clone.repository.state, clone.config)
-    leases = Leases(clone.git, clone.objects, there, clone.config, lease.DEFAULT, Clock().elapsed)
-    leases.dead = memory.holders
+    def __init__(self, clone: Clone, aim: Target) -> None:
+        self._clone, self._branch = clone, aim.branch
+        self._there = remote.pick(clone.git, aim.branch)
+        self._memory = Memory(clone.repository.state, clone.config)
+        self.slugs = set[str]()  # of the plan, if its works are shared
+        if self._there is None:
+            return
+        with suppress(GitstateError):  # (whoever wants to agree needs no valid configuration)
+            plan = clone.view().plan
+            if plan.workflow.coordinate is not None:
+                self.slugs = {item.slug for item in plan.items}
+        self._leases = Leases(
+            clone.git, clone.objects, self._there, clone.config, lease.DEFAULT, Clock().elapsed
+        )
+        self._leases.dead = self._memory.holders
 
-    def send(updates: Mapping[str, str], deletes: bool) -> Pushed:
-        found = unpublished(clone.git, clone.objects, there, aim.branch)
-        works = [one.receipt for one in found if one.receipt.slug in slugs]
+    def send(self, updates: Mapping[str, str], deletes: bool) -> Pushed:
+        """Push. Raises LeaseLost where others hold some of what is finished here."""
+        clone, leases = self._clone, self._leases
+        assert self._there is not None
+        found = unpublished(clone.git, clone.objects, self._there, self._branch)
+        works = [one.receipt for one in found if one.receipt.slug in self.slugs]
         if works:
-            hosting.require_atomic(clone.git, there)
-            memory.note(leases.me)
+            hosting.require_atomic(clone.git, self._there)
+            self._memory.note(leases.me)
             leases.look()
             leases.claim_finished(works)  # (if others published before, the branch has moved: it is refused)
         return leases.push(updates, {line.slug for line in works}, (), deletes)
 
-    return send
+    def bury(self) -> None:
+        """Give back what runs of this clone held when they were killed: others would wait for the end of it."""
+        if self._there is None or not self._memory.holders:
+            return
+        with suppress(GitstateError):  # (then it ends by itself)
+            self._leases.look()
+            self._leases.collect(())

@@ -82,7 +82,7 @@ class Syncing:
             except ComeBackLater as error:
                 self.away = True
                 self._require_receipts(self._there, error.message)
-                self.say(f"{self._there.name} is out of reach; going on. Results stay safe in this clone.")
+                self.say(f"{self._there.name} is out of reach. Results stay safe in this clone.")
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
             self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
         self._came = False  # (there is no session yet)
@@ -130,9 +130,12 @@ class Syncing:
         return not self.away
 
     def end(self) -> None:
-        """Push what was not pushed yet."""
+        """Push what was not pushed yet, and look anew if something came by that."""
         if self.owes and self.push != "never":
             self._deliver()
+        if self._came and self.session is not None:
+            self.session.refresh()
+            self._came = False
 
     def deliver(self) -> bool:
         """Push what is finished here, also of an earlier run, if anything is; whether so the remote was met."""
@@ -162,7 +165,8 @@ class Syncing:
             outcome = self._publish(insist)
         except ComeBackLater as error:
             self.away = True
-            self.say(f"Not pushed yet: {error.message.splitlines()[0]} Results are safe here.")
+            said = error.message.splitlines()[0].rstrip(".")
+            self.say(f"Not pushed yet: {said}. Results are safe here.")
             return
         finally:
             self._pushed = time.monotonic()
@@ -212,11 +216,13 @@ class Syncing:
                 send=self.claiming.send if self.claiming is not None else None,
                 fetch=(lambda: fetched) if fetched is not None else fetch,
             )
+        self.away = self.away and self.offline
         self._came = before or any(outcome.came) or bool(outcome.replaced)
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
             self.say(
-                f"{show.safe(lost.path)} was made here and elsewhere; the other one stays, this one is kept."
+                f"{show.safe(lost.path)} was paid for here and elsewhere: what the remote has stays, this one is kept "
+                f"in this clone (git show {lost.oid[:12]})."
             )
         if outcome.lost:
             self._log(outcome.lost)

@@ -276,13 +276,16 @@ def choose(
     return chosen
 
 
-def abandoned(seen: Mapping[str, Seen], me: str, due: Iterable[Claim]) -> list[str]:
-    """The buckets that others left behind, and in which nothing is due that would make somebody take them over."""
+def abandoned(
+    seen: Mapping[str, Seen], me: str, due: Iterable[Claim], dead: Container[str] = ()
+) -> list[str]:
+    """The buckets that others left behind, and in which nothing is due that would make somebody take them over; and
+    whatever holders are left with that are known to be `dead`, of which nobody else knows that."""
     wanted = {bucket_of(claim.slug) for claim in due}
     return [
         bucket
         for bucket, known in seen.items()
-        if standing(known, me) is Standing.OVER and bucket not in wanted
+        if known.lease.holder in dead or (standing(known, me) is Standing.OVER and bucket not in wanted)
     ]
 
 

@@ -202,12 +202,13 @@ class Leases:
             self._held.clear()
 
     def collect(self, due: Iterable[Claim]) -> None:
-        """Remove what others left behind and nobody will take over: nothing that is `due` belongs there.
+        """Remove what others left behind and nobody will take over: nothing that is `due` belongs there; and all that
+        the `dead` left.
 
         Raises ComeBackLater if the remote cannot be reached.
         """
         with self._lock:
-            self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due)))
+            self._change(dict.fromkeys(lease.abandoned(self.seen, self.me, due, self.dead)))
 
     def push(
         self, updates: Mapping[str, str], slugs: Iterable[str], left: Iterable[Claim], deletes: bool = True

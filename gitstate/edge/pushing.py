@@ -184,10 +184,11 @@ def _flags(out: bytes) -> dict[str, str]:
 
 
 def _refusals(out: bytes) -> str:
+    """What the remote said of refs that it refused: for people, so without those that only went along with others."""
     rows = (line.split("\t") for line in os.fsdecode(out).splitlines())
-    return "\n".join(
-        f"{row[1].partition(':')[2]}: {row[2]}" for row in rows if len(row) == 3 and row[0] == "!"
-    )
+    said = [(row[1].partition(":")[2], row[2]) for row in rows if len(row) == 3 and row[0] == "!"]
+    own = [(ref, words) for ref, words in said if "atomic" not in words]
+    return "\n".join(f"{ref}: {words}" for ref, words in own or said)
 
 
 def _track(git: Git, remote: Remote, updates: Mapping[str, str]) -> None:

@@ -31,7 +31,7 @@ from gitstate.edge.repo import (
     TRACKING,
 )
 from gitstate.edge.tracking import Broken
-from gitstate.errors import ComeBackLater, CorruptState, UsageError
+from gitstate.errors import Away, CorruptState, UsageError
 
 HEADS = "refs/heads/"
 _RESERVED = HEADS + "gitstate/"
@@ -277,7 +277,7 @@ def ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
         "ls-remote", "--quiet", "--", remote.name, *wanted, env=quiet(), check=False, interruptible=True
     )
     if done.code:
-        raise ComeBackLater(
+        raise Away(
             f"The remote {remote.name} is out of reach: {first_line(done)}",
             "What is finished here is safe; `gitstate sync` delivers it once the remote answers.",
         )
