@@ -73,7 +73,7 @@ _ACTS = {name: functools.partial(acts.prepare, scenario=name) for name in acts.S
 
 
 def _push(mode: str) -> Plan:
-    return Plan(lambda base, _: pushes.points(base, mode), pushes.one, 15, prepare=_SHARED)
+    return Plan(lambda base, _: pushes.points(base, mode), pushes.one, 30, prepare=_SHARED)
 
 
 def _acts(scenario: str, every: int) -> Plan:
@@ -86,11 +86,11 @@ def _acts_after(scenario: str, every: int) -> Plan:
 
 
 PLANS: dict[str, Plan] = {
-    "kill-tree": _kill("tree", 12),
+    "kill-tree": _kill("tree", 24),
     "kill-caller": _kill("caller", 40),
     "kill-parent": _kill("parent", 40),
     "kill-beside": _kill("beside", 50),
-    "kill-double": _kill("double", 20, 600),
+    "kill-double": _kill("double", 40, 600),
     "kill-wide": _kill("wide", 40),
     "kill-recovery": Plan(lambda base, seed: kills.recovery_points(base, seed), kills.one, 60),
     "error-enospc": _error("enospc", "one", 30),
