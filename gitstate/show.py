@@ -60,6 +60,7 @@ _MARKS = {  # heading -> (sign, colour, what `run` does about it)
     "running": (">", "34", "under way"),
 }
 _ORDER = tuple(_MARKS)
+DUPLICATE = "came after another machine had taken the work over"  # said of attempts
 SHOWN = 4  # slugs named on a line
 
 
@@ -236,7 +237,7 @@ def spend_lines(spend: Mapping[str, Spend]) -> list[str]:
     words = {
         "accepted": "brought results",
         "rejected": "failed",
-        "duplicate": "came after another machine had taken the work over",
+        "duplicate": DUPLICATE,
         "lost": "ended without an answer, at a cost unknown",
     }
     for kind, sums in spend.items():
