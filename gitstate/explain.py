@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gitstate.show import duration, money, number, paint, safe, table
+from gitstate.show import DUPLICATE, duration, money, number, paint, safe, table
 
 if TYPE_CHECKING:
     from gitstate.core.signal import Verdict
@@ -52,8 +52,10 @@ def why_lines(work: Mapping[str, Any]) -> list[str]:
         lines.append("  receipt    " + safe("  ".join(facts)))
     lines += [f"  log        {_entry(entry)}" for entry in work["log"]]
     spend = work["spend"]
-    if spend["accepted"] or spend["rejected"] or spend["unknown"]:
+    if any(spend[kind] for kind in ("accepted", "rejected", "duplicate", "unknown")):
         parts = [f"{number(spend['accepted'], 'attempt')} accepted", f"{spend['rejected']} failed"]
+        if spend["duplicate"]:
+            parts.append(f"{spend['duplicate']} {DUPLICATE}")
         if spend["unknown"]:
             parts.append(f"{spend['unknown']} with an unknown outcome")
         lines.append(f"  spend      {duration(spend['seconds'])}, {money(spend['usd'])}: {', '.join(parts)}")

@@ -60,6 +60,7 @@ _MARKS = {  # heading -> (sign, colour, what `run` does about it)
     "running": (">", "34", "under way"),
 }
 _ORDER = tuple(_MARKS)
+DUPLICATE = "came after another machine had taken the work over"  # said of attempts
 SHOWN = 4  # slugs named on a line
 
 
@@ -236,7 +237,7 @@ def spend_lines(spend: Mapping[str, Spend]) -> list[str]:
     words = {
         "accepted": "brought results",
         "rejected": "failed",
-        "duplicate": "came after another machine had taken the work over",
+        "duplicate": DUPLICATE,
         "lost": "ended without an answer, at a cost unknown",
     }
     for kind, sums in spend.items():
@@ -259,6 +260,34 @@ def holder(fields: Mapping[str, object]) -> str:
         if isinstance(since, (int, float)):
             when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(since))
     return f"pid {safe(str(fields.get('pid', '?')))} on {safe(str(fields.get('host', '?')))} since {when}"
+
+
+def left_line(calls: int, answered: int) -> str:
+    """What runs that are over have left on record: those without an answer died with theirs, the others may wait."""
+    told = f", {answered:,} of them answered" if answered else ""
+    what = (
+        f"{number(answered, 'answer waits', 'answers wait')} here to be recorded"
+        if answered == calls
+        else f"A run was killed here and left {number(calls, 'call')}{told}"
+    )
+    return (
+        f"{what}: the next `gitstate run` (or `gitstate recover`) sees to {'it' if calls == 1 else 'them'}."
+    )
+
+
+def undelivered_line(works: int, remote: str) -> str:
+    """What is finished here and on the remote not yet."""
+    verb = "is" if works == 1 else "are"
+    what = f"{number(works, 'work')} {verb} not on {safe(remote)} yet"
+    return f"{what}: `gitstate sync` delivers {'it' if works == 1 else 'them'}."
+
+
+def claimed_line(works: int) -> str:
+    """What others have claimed."""
+    verb = "is" if works == 1 else "are"
+    return (
+        f"{number(works, 'work')} {verb} claimed by others, when the remote was last asked: gitstate status"
+    )
 
 
 def run_summary(fields: Mapping[str, object]) -> str:

@@ -82,6 +82,38 @@ def test_the_matrix_of_gitlab_does_everything_once(world: World, env: dict[str, 
     everything_once(world)
 
 
+def test_a_branch_of_ones_own_that_is_deleted_after_a_squash_merges_again(world: World) -> None:
+    a, reviewer = world.a, world.clone("reviewer")
+
+    def merge() -> None:
+        reviewer.git("pull", "-q")
+        reviewer.git("fetch", "-q", "origin", "content")
+        reviewer.git("merge", "-q", "--squash", "FETCH_HEAD")
+        reviewer.git("commit", "-q", "-m", "Merge content")
+        reviewer.git("push", "-q")
+
+    a.run("--branch", "content", "--limit", "3")
+    world.clone("job", "--depth", "1").run("--branch", "content")
+    assert set(world.paid().values()) == {1}  # (it went on with what waited there)
+    merge()
+    type_in(world, block("branch"), a.path)
+    world.tell(answer="For experts.\n")
+    a.configure({"article": ARTICLE}, ITEMS, vars={"audience": "experts"})
+    a.git("push", "-q")
+    world.clone("another", "--depth", "1").run("--branch", "content")
+    merge()  # (git would end in 1 where that conflicts)
+    a.git("pull", "-q")
+    a.gitstate("sync", code=0)
+    assert set(a.states().values()) == {"done exact"}
+    assert world.paid() == {f"{slug}/article": 2 for slug in ITEMS}
+
+
+def test_it_installs_as_the_readme_does_and_not_by_a_name_of_an_index() -> None:
+    installs = re.findall(r"pip install (.*?)(?: #.*)?$", TEXT, re.MULTILINE)
+    assert len(installs) >= 3
+    assert not [what for what in installs if "git+" not in what and "PATH" not in what]
+
+
 def test_the_lines_of_two_crontabs_do_everything_once(world: World, env: dict[str, str]) -> None:
     command = block("crontab").strip().removeprefix("17 * * * * ")
     for shard in ("1/2", "2/2"):

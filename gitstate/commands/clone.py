@@ -29,7 +29,7 @@ CONFIG = "gitstate.yaml"
 class Answer(NamedTuple):
     """What `plan` and `status` show people."""
 
-    head: Optional[str]
+    tips: Tips
     dirty: tuple[str, ...]
     summary: Summary
     unknown: int  # lines that a newer gitstate wrote
@@ -82,11 +82,11 @@ class Clone:
     def answer(self, now: datetime) -> Answer:
         """What people are shown; taken from the last answer where nothing that it stands on has changed."""
         at = tips(self.repository, self.git, self.objects, self.cache)
-        key = (tuple(at), self.config)
+        key = (at[:4], self.config)  # (the rest changes no answer)
         kept = self.cache.load("answer")
         held = lock.is_held(self.repository.state)
         if kept is not None and not held and kept["key"] == key and self._still_holds(kept):
-            return Answer(at.head, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
+            return Answer(at, tuple(kept["dirty"]), from_plain(kept["summary"]), kept["unknown"])
         view = self.view(at=at)
         statuses = each_status(view.plan, view.identity, view.snapshot, now)
         summary = summarise(view.plan, statuses, {}, view.snapshot.acts)
@@ -95,7 +95,7 @@ class Clone:
         unknown = view.receipts.unknown + view.log.unknown
         if not held and not any(stage.ttl for stage in view.plan.workflow.stages):
             self._keep(key, view, summary, unknown)
-        return Answer(at.head, view.snapshot.dirty, summary, unknown)
+        return Answer(at, view.snapshot.dirty, summary, unknown)
 
     def prices(self, view: View) -> dict[str, Price]:
         """What each stage's works took, by the receipts of `view`: summed up once for each state of them."""
@@ -108,9 +108,8 @@ class Clone:
         )
         return found
 
-    def spend(self) -> dict[str, Spend]:
-        """What all attempts that anybody has noted took: summed up once for each state of the notes."""
-        at = tips(self.repository, self.git, self.objects, self.cache)
+    def spend(self, at: Tips) -> dict[str, Spend]:
+        """What all attempts that anybody has noted `at` took: summed up once for each state of the notes."""
         key = (at.receipts, at.log)
         kept = self.cache.load("spend")
         if kept is not None and kept[0] == key:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from gitstate import show
 from gitstate.commands.clone import Answer, Clone, statuses_of, utc_now
+from gitstate.commands.known import claimed_by_others, receipts_hint
 from gitstate.core import select
 from gitstate.core.derive import PROTECTED, Status
 from gitstate.core.identity import work_id
 from gitstate.core.select import Selection
 from gitstate.core.summary import Summary, states, summarise
 from gitstate.edge.protect import check_outputs
-from gitstate.edge.repo import RECEIPTS
 from gitstate.edge.snapshot import View, receipts_digest
 from gitstate.errors import UsageError
 
@@ -43,7 +43,7 @@ def plan(
         else:
             summary = summarise(view.plan, statuses, clone.prices(view), view.snapshot.acts)
             unknown = view.receipts.unknown + view.log.unknown
-            _show(Answer(view.tips.head, view.snapshot.dirty, summary, unknown), clone, all)
+            _show(Answer(view.tips, view.snapshot.dirty, summary, unknown), clone, all)
         due = any(status.state != "done" for status in statuses) or not statuses
     else:
         answer = clone.answer(now)
@@ -96,7 +96,7 @@ def _save(path: str, text: str) -> None:
 
 def _show(answer: Answer, clone: Clone, all: bool) -> None:
     summary = answer.summary
-    head = answer.head[:9] if answer.head else "no commit yet"
+    head = answer.tips.head[:9] if answer.tips.head else "no commit yet"
     stages = {stage for _, stage, _, _ in summary.counts}
     show.tell(
         f"{clone.config} at {head}: {show.number(summary.items, 'item')}, {show.number(len(stages), 'stage')}, "
@@ -115,7 +115,7 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
     summary, lines = answer.summary, []
     if not summary.total:
         return ["The plan has no items, so there is nothing that could be done."]
-    lines += _will(summary)
+    lines += [*_will(summary), *receipts_hint(answer.tips, summary.open)]
     left = [s for s in summary.open if s.state == "failed" or s.reason in PROTECTED]
     paused = [s for s in summary.open if s.state == "paused" and s.category is not None]
     changed = [s for s in summary.open if s.state == "paused" and s.category is None]
@@ -145,10 +145,8 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
             f"{show.number(answer.unknown, 'line')} in the notes come from a newer gitstate and do not count here. "
             "Upgrade before you run."
         )
-    if any(status.reason == "unverified" for status in summary.open) and not clone.objects.resolve(RECEIPTS):
-        lines.append(
-            "No receipts are here: if another clone made these files, fetch them with `gitstate sync`."
-        )
+    if claimed := claimed_by_others(clone, answer.tips, summary.open):
+        lines.append(show.claimed_line(claimed))
     return lines
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 
 from gitstate import checklist, show
 from gitstate.commands.clone import Clone, statuses_of, utc_now
-from gitstate.commands.status import leases_of, pauses_of
+from gitstate.commands.known import leases_of, pauses_of
 from gitstate.commands.why import act_of, log_of, next_of
 from gitstate.core import effect, select
 from gitstate.core.derive import Status, derive
@@ -57,7 +57,7 @@ def resume(
         row = derive(view.plan, view.identity, view.snapshot, now, {status.item for status in chosen})
         wanted = {status.stage for status in chosen}
         chosen = [status for status in row if status.stage in wanted]
-    known = _Known(view, traces, {one.account: one for one in pauses_of(clone)}, now)
+    known = _Known(view, traces, {one.account: one for one in pauses_of(clone, view.tips)}, now)
     works = [_work(clone, known, status) for status in order_of(chosen, view.plan.workflow)]
     if ask:
         for work, status in zip(works, order_of(chosen, view.plan.workflow)):
@@ -72,7 +72,7 @@ def resume(
         "next_stage": next((work["stage"] for work in works if work["next"]["do"] != "nothing"), None),
         "running": lock.holder(clone.repository.state) if held else None,
         "held": held,
-        "lease": _lease(clone, name),
+        "lease": _lease(clone, view, name),
         "work": works,
     }
     if as_json:
@@ -83,9 +83,9 @@ def resume(
     return 0
 
 
-def _lease(clone: Clone, slug: str) -> Optional[dict[str, Any]]:
+def _lease(clone: Clone, view: View, slug: str) -> Optional[dict[str, Any]]:
     """Who has a claim on a slug, as the remote was last asked."""
-    return next((one._asdict() for one in leases_of(clone) if one.bucket == bucket_of(slug)), None)
+    return next((one._asdict() for one in leases_of(clone, view.tips) if one.bucket == bucket_of(slug)), None)
 
 
 def _chosen(clone: Clone, view: View, slug: str, stages: Sequence[str]) -> list[Status]:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
 from gitstate import show
 from gitstate.commands.clone import Answer, Clone, utc_now
+from gitstate.commands.known import leases_of, pauses_of, receipts_hint, undelivered
 from gitstate.core.derive import STATES
-from gitstate.core.pause import Pause
 from gitstate.edge import lock
 from gitstate.edge.files import load_json
-from gitstate.edge.repo import TRACKED_LEASES
-from gitstate.edge.tips import tips
-
-if TYPE_CHECKING:
-    from gitstate.core.lease import Held
 
 LAST_RUN = "last-run.json"
 
@@ -25,27 +20,32 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
     """Answer on standard output; always 0."""
     answer = clone.answer(utc_now())
     rows = counts(answer)
-    holder = lock.holder(clone.repository.state) if lock.is_held(clone.repository.state) else None
+    is_held = lock.is_held(clone.repository.state)
+    holder = lock.holder(clone.repository.state) if is_held else None
+    left = (0, 0) if is_held else left_here(clone.repository.state)
     last = last_run(clone.repository.state)
-    spend = clone.spend()
-    standing = pauses_of(clone)
-    held = leases_of(clone)
+    spend = clone.spend(answer.tips)
+    standing = pauses_of(clone, answer.tips)
+    held = leases_of(clone, answer.tips)
+    due = undelivered(clone, answer.tips)
     if as_json:
         fields = {
             "format": 1,
-            "head": answer.head,
+            "head": answer.tips.head,
             "total": answer.summary.total,
             "counts": [{"group": group, "stage": stage, **row} for (group, stage), row in rows.items()],
             "unknown": [{"slug": slug, "stage": stage} for slug, stage in answer.summary.unknown],
             "running": holder,
+            "interrupted": left[0],
             "pauses": [one._asdict() for one in standing],
             "leases": [one._asdict() for one in held],
+            "undelivered": due._asdict() if due else None,
             "spend": {kind: sums._asdict() for kind, sums in spend.items()},
             "last_run": last,
         }
         show.tell_json(fields)
         return 0
-    for line in _screen(clone, answer, rows):
+    for line in [*_screen(clone, answer, rows), *receipts_hint(answer.tips, answer.summary.open)]:
         show.tell(line)
     if answer.summary.unknown:
         show.tell(show.unknown_line(len(answer.summary.unknown)))
@@ -55,47 +55,13 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
         show.tell(line)
     if holder is not None:
         show.tell(f"A run is going on here: {show.holder(holder)}.")
+    if left[0]:
+        show.tell(show.left_line(*left))
+    if due is not None and not is_held:  # (a run delivers by itself)
+        show.tell(show.undelivered_line(due.works, due.remote))
     if last is not None:
         show.tell(f"Last run: {show.run_summary(last)}")
     return 0
-
-
-def pauses_of(clone: Clone) -> list[Pause]:
-    """The pauses that this clone knows of. Never the network."""
-    at = tips(clone.repository, clone.git, clone.objects, clone.cache)
-    if not at.pauses:
-        return []
-    from gitstate.edge import pauses  # rarely so, and what it needs takes a while to load
-
-    return [one.pause for _, one in sorted(pauses.of(clone.objects, at.pauses).items())]
-
-
-def leases_of(clone: Clone) -> list[Held]:
-    """Who holds what, as far as this clone knows. Never the network."""
-    if not clone.git.text("for-each-ref", "--count=1", TRACKED_LEASES):
-        return []
-    from gitstate.core.lease import Held
-    from gitstate.edge.clock import Clock  # what these need takes a while to load
-    from gitstate.edge.leasememory import Memory
-    from gitstate.edge.leases import tracked
-
-    memory, now = Memory(clone.repository.state, clone.config), Clock().elapsed()
-    found = []
-    for one in tracked(clone.git, clone.objects, clone.config):
-        since = memory.since(one.bucket, one.oid)
-        age = round(now - since, 1) if since is not None else None
-        found.append(
-            Held(
-                one.bucket,
-                one.lease.holder,
-                one.lease.holder in memory.holders,
-                one.lease.generation,
-                tuple(f"{claim.slug}/{claim.stage}" for claim in one.lease.works),
-                age,
-                round(max(0.0, one.lease.length - age), 1) if age is not None else None,
-            )
-        )
-    return sorted(found, key=lambda held: (held.holder, held.works))
 
 
 def counts(answer: Answer) -> dict[tuple[str, str], dict[str, int]]:
@@ -107,6 +73,20 @@ def counts(answer: Answer) -> dict[tuple[str, str], dict[str, int]]:
     return rows
 
 
+def left_here(state: str) -> tuple[int, int]:
+    """How many calls of runs that are over are still on record here, and how many of those were answered.
+
+    To be asked where nobody holds the lock.
+    """
+    if not os.path.isdir(os.path.join(state, "attempts")):
+        return 0, 0
+    from gitstate.edge.attempts import Attempts  # 3 ms, for what is rarely so
+
+    left = Attempts(state).number()
+    # (a run that began meanwhile has its own on record)
+    return left if left[0] and not lock.is_held(state) else (0, 0)
+
+
 def last_run(state: str) -> Optional[dict[str, Any]]:
     """What the last run on this clone did; None if there was none or its note is not readable."""
     return load_json(os.path.join(state, LAST_RUN))
@@ -114,7 +94,7 @@ def last_run(state: str) -> Optional[dict[str, Any]]:
 
 def _screen(clone: Clone, answer: Answer, rows: Mapping[tuple[str, str], Mapping[str, int]]) -> list[str]:
     summary = answer.summary
-    head = answer.head[:9] if answer.head else "no commit yet"
+    head = answer.tips.head[:9] if answer.tips.head else "no commit yet"
     done = summary.total - len(summary.open)
     share = f" ({100 * done // summary.total} %)" if summary.total else ""
     lines = [f"{clone.config} at {head}: {done:,} of {show.number(summary.total, 'work')} done{share}."]

@@ -14,7 +14,7 @@ from gitstate.core.outlook import in_time, outlook
 from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import Act
-from gitstate.core.summary import is_failed_attempt
+from gitstate.core.summary import spend_of
 from gitstate.edge.snapshot import View
 
 
@@ -132,18 +132,14 @@ def _line(line: LogLine) -> dict[str, Any]:
 
 
 def _spend(receipts: Sequence[Receipt], log: Sequence[LogLine]) -> dict[str, Any]:
-    """What all attempts took together: those that were accepted, those that failed, and those nobody knows."""
-
-    def total(lines: Sequence[Receipt | LogLine], name: str) -> float:
-        return sum(value for line in lines if isinstance(value := line.extra.get(name), (int, float)))
-
-    accepted = {line.attempt for line in receipts}
-    failed = {line.attempt: line for line in log if is_failed_attempt(line) and line.attempt not in accepted}
-    verdicts = list(failed.values())
+    """What all attempts took together, and how many came to what: counted as `status` counts."""
+    sums = spend_of(receipts, log)
+    known = [sums[kind] for kind in ("accepted", "rejected", "duplicate")]
     return {
-        "seconds": total([*receipts, *verdicts], "seconds"),
-        "usd": total([*receipts, *verdicts], "usd"),
-        "accepted": len([line for line in receipts if line.kind == "done"]),
-        "rejected": len(verdicts),
-        "unknown": len([line for line in log if line.kind == "lost"]),
+        "seconds": round(sum(one.seconds for one in known), 3),
+        "usd": round(sum(one.usd for one in known), 6),
+        "accepted": sums["accepted"].attempts,
+        "rejected": sums["rejected"].attempts,
+        "duplicate": sums["duplicate"].attempts,
+        "unknown": sums["lost"].attempts,
     }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from gitstate.core.derive import STATES, Reason, State, Status
 from gitstate.core.plan import Plan
-from gitstate.core.receipt import LogLine
+from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.snapshot import Receipts, WorkKey
 from gitstate.core.verdict import ASKING
 
@@ -112,10 +112,29 @@ def prices(receipts: Receipts) -> dict[str, Price]:
 def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
     """What every attempt took, by what became of it: accepted, rejected, or lost, of which nobody knows the cost."""
     lines = list(log)
-    accepted = receipts.attempts()  # some of them had failed before, until a check was mended
-    duplicates = {line.attempt: line.extra for line in lines if line.kind == "duplicate"}
+    extras = (extra for _, extra in receipts.facts(_duplicates(lines)))
+    return _by_outcome(extras, receipts.attempts(), lines)
+
+
+def spend_of(receipts: Sequence[Receipt], log: Sequence[LogLine]) -> dict[str, Spend]:
+    """The same for one work, by its receipts and its lines of the log."""
+    duplicates = _duplicates(log)
+    extras = (line.extra for line in receipts if line.attempt not in duplicates)
+    return _by_outcome(extras, {line.attempt for line in receipts}, log)
+
+
+def _duplicates(lines: Iterable[LogLine]) -> dict[str, Mapping[str, Any]]:
+    """What the attempts took whose result another's went before, by attempt."""
+    return {line.attempt: line.extra for line in lines if line.kind == "duplicate"}
+
+
+def _by_outcome(
+    extras: Iterable[Mapping[str, Any]], accepted: Container[str], lines: Sequence[LogLine]
+) -> dict[str, Spend]:
+    """`extras` are of the receipts that are no duplicates; `accepted` are all attempts with a receipt: some of them had
+    failed before, until a check was mended."""
     return {
-        "accepted": _spent(extra for _, extra in receipts.facts(duplicates) if "seconds" in extra),
+        "accepted": _spent(extra for extra in extras if "seconds" in extra),
         "rejected": _spent(
             {
                 line.attempt: line.extra
@@ -123,7 +142,7 @@ def spend(receipts: Receipts, log: Iterable[LogLine]) -> dict[str, Spend]:
                 if is_failed_attempt(line) and line.attempt not in accepted
             }.values()
         ),
-        "duplicate": _spent(duplicates.values()),
+        "duplicate": _spent(_duplicates(lines).values()),
         "lost": _spent(line.extra for line in lines if line.kind == "lost"),
     }
 

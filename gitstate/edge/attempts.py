@@ -218,6 +218,12 @@ class Attempts:
                 except (OSError, ValueError, KeyError, TypeError, RecursionError):
                     continue  # `run`, which needs it, says what is wrong with it
 
+    def number(self) -> tuple[int, int]:
+        """How many attempts are on record, and how many of those are answered. By the names alone: nothing is read."""
+        names = self._names()
+        ids = [name[: -len(".intent")] for name in names if name.endswith(".intent")]
+        return len(ids), sum(f"{attempt}.spooled" in names for attempt in ids)
+
     def traces(self) -> list[Trace]:
         """How far each attempt on record has come, oldest first; for readers beside a running process, which may
         remove them. Raises CorruptState as `all` does."""

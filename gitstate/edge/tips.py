@@ -18,6 +18,7 @@ from gitstate.edge.repo import (
     LOG,
     PAUSES,
     RECEIPTS,
+    TRACKED_LEASES,
     TRACKED_PAUSE_HEADS,
     TRACKED_PAUSES,
     TRACKING,
@@ -37,6 +38,9 @@ class Tips(NamedTuple):
     pauses: tuple[
         tuple[str, str], ...
     ] = ()  # (ref, object) of those that this clone knows, in the order of the refs
+    # What is known of the remotes besides, which changes no answer:
+    has_leases: bool = False  # some remote had leases when it was last asked
+    delivered: bool = True  # some remote had all of our own receipts then, or there are none
 
 
 def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Tips:
@@ -51,12 +55,18 @@ def tips(repository: Repository, git: Git, objects: Objects, cache: Cache) -> Ti
         if name not in refs and not name.endswith(".lock"):
             raise unreadable(name, None)
     for ref, name in ((RECEIPTS, "/notes"), (LOG, "/notes-log")):
-        for tracked in sorted(refs):
-            if tracked.startswith(TRACKING + "/") and tracked.endswith(name):
-                trees[ref] = _union(git, objects, cache, trees[ref], refs.get(ref), tracked, refs[tracked])
+        for tracked, commit in _fetched(refs, name).items():
+            trees[ref] = _union(git, objects, cache, trees[ref], refs.get(ref), tracked, commit)
     folders = tuple(f"{folder}/" for folder in (PAUSES, TRACKED_PAUSES, TRACKED_PAUSE_HEADS))
     pauses = tuple((ref, refs[ref]) for ref in sorted(refs) if ref.startswith(folders))
-    return Tips(_head(repository, git, objects), trees[RECEIPTS], trees[LOG], pauses)
+    return Tips(
+        _head(repository, git, objects),
+        trees[RECEIPTS],
+        trees[LOG],
+        pauses,
+        any(ref.startswith(TRACKED_LEASES + "/") for ref in refs),
+        RECEIPTS not in refs or refs[RECEIPTS] in _fetched(refs, "/notes").values(),
+    )
 
 
 def own(repository: Repository, git: Git, objects: Objects) -> None:
@@ -132,10 +142,15 @@ def _files(folder: str) -> Iterator[str]:
 
 
 def _refs(git: Git) -> dict[str, str]:
-    """The refs for notes and pauses of this clone, its own and the fetched ones -> object."""
-    wanted = (RECEIPTS, LOG, TRACKING, PAUSES, TRACKED_PAUSES, TRACKED_PAUSE_HEADS)
+    """The refs for notes and pauses of this clone, its own and the fetched ones, and the fetched leases -> object."""
+    wanted = (RECEIPTS, LOG, TRACKING, PAUSES, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
     listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", *wanted)
     return {ref: oid for oid, _, ref in (line.partition(" ") for line in listed.splitlines())}
+
+
+def _fetched(refs: Mapping[str, str], name: str) -> dict[str, str]:
+    """Of `refs` those that were fetched whose names end so -> object, in order."""
+    return {ref: refs[ref] for ref in sorted(refs) if ref.startswith(TRACKING + "/") and ref.endswith(name)}
 
 
 def _union(
