@@ -43,6 +43,7 @@ class Syncing:
     def __init__(self, clone: Clone, aim: Target, push: str, offline: bool) -> None:
         self.clone, self.aim, self.push, self.offline = clone, aim, push, offline
         self.away = False
+        self.why_away = ""  # why the run could not begin with it
         self.session: Optional[Session] = None
         self.progress: Optional[Progress] = None
         self.claiming: Optional[Claiming] = None
@@ -82,7 +83,10 @@ class Syncing:
             except ComeBackLater as error:
                 self.away = True
                 self._require_receipts(self._there, error.message)
-                self.say(f"{self._there.name} is out of reach; going on. Results stay safe in this clone.")
+                self.why_away = error.message.splitlines()[0]
+                self.say(
+                    f"{self.why_away} Going on without {self._there.name}. Results stay safe in this clone."
+                )
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
             self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
         self._came = False  # (there is no session yet)

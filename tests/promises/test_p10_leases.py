@@ -293,6 +293,21 @@ def test_what_cannot_be_claimed_is_not_begun(tmp_path: Path, arguments: tuple[st
     assert world.calls() == []
 
 
+def test_what_keeps_a_run_from_claiming_is_not_called_a_remote_out_of_reach(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one", "two"])
+    clone.run("one")
+    clone.gitstate("sync", code=0)
+    other.run("two")
+    held = clone.path / ".git" / "refs" / "notes" / "gitstate.lock"
+    held.touch()
+    done = clone.run("--redo", "one", code=75)
+    assert "gitstate.lock is held by another git process" in done.err
+    assert "nothing was begun" in done.err
+    assert "out of reach" not in done.err
+    held.unlink()
+    agree(world, [clone, other])
+
+
 def test_where_the_remote_goes_away_nothing_more_is_begun_and_what_came_is_delivered_later(
     tmp_path: Path,
 ) -> None:
