@@ -15,7 +15,7 @@ from gitstate.commands.target import Target
 from gitstate.core.derive import Status
 from gitstate.core.receipt import encode
 from gitstate.core.snapshot import Receipts
-from gitstate.edge import remote, sync
+from gitstate.edge import hosting, remote, sync
 from gitstate.edge.git import DURABLE
 from gitstate.edge.keep import keep
 from gitstate.edge.leases import LeaseLost
@@ -80,6 +80,8 @@ class Syncing:
         elif self._there is not None:
             try:
                 self._sync(push=False)
+                if self.push != "never":
+                    hosting.require_same(self.clone.git, self.clone.objects, self._there)
             except ComeBackLater as error:
                 self.away = True
                 self._require_receipts(self._there, error.message)

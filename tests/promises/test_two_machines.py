@@ -278,6 +278,25 @@ def test_p8_receipts_that_a_fetch_by_hand_overwrote_come_back(shared: World, whe
     agree(shared, shared.a, other)
 
 
+@pytest.mark.parametrize("claim", [(), ("--claim",)])
+def test_a_remote_that_pushes_go_past_is_named_before_anything_is_paid(
+    tmp_path: Path, claim: tuple[str, ...]
+) -> None:
+    world = World(tmp_path, remote=True)
+    fork = tmp_path / "fork.git"
+    world.a.git("clone", "-q", "--bare", world.url, str(fork))
+    world.a.git("remote", "set-url", "--push", "origin", str(fork))
+    assert "remote.origin.pushurl" in world.a.run(*claim, code=3).err
+    assert "remote.origin.pushurl" in world.a.gitstate("sync", code=3).err
+    assert world.calls() == []
+    assert "gitstate" not in world.git(fork, "for-each-ref")
+    # Another way to the same place is fine.
+    world.a.git("remote", "set-url", "--push", "origin", str(world.remote))
+    world.a.run(*claim)
+    assert "probe" not in world.git(world.remote, "for-each-ref")
+    agree(world, world.a)
+
+
 def test_accept_and_reset_reach_the_other_clone(tmp_path: Path) -> None:
     world = World(tmp_path, files={"out/one.md": "from before\n"}, remote=True)
     world.tell("two", answer="")
