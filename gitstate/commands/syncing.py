@@ -244,7 +244,8 @@ class Syncing:
             add_lines(self.clone, {}, found, f"gitstate: {show.number(len(lines), 'duplicate')}")
 
     def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
-        """Of two contents of one output, the one receipted for today's identity; the remote's where both are."""
+        """Of two contents of one output, the one receipted for today's identity; the remote's where both are, and
+        wherever nobody vouches for that as this work's result: a human wrote it, or edited what stood there."""
         assert self._there is not None
         tip = self.clone.objects.resolve(self._there.tracked_branch)
         if self._judged is None or self._judged[0] != tip:
@@ -252,13 +253,18 @@ class Syncing:
         _, receipts, statuses = self._judged
         status = statuses.get(path)
 
-        def current(blob: str) -> bool:
-            return status is not None and any(
-                (line.slug, line.stage, line.work) == (status.slug, status.stage, status.hash)
-                for line in receipts.on(blob)
-            )
+        if status is None:
+            return theirs
 
-        return ours if current(ours) and not (theirs is not None and current(theirs)) else theirs
+        def identities(blob: str) -> set[str]:
+            return {line.work for line in receipts.on(blob, (status.slug, status.stage))}
+
+        if status.hash not in identities(ours):
+            return theirs
+        if theirs is None:
+            return ours
+        known = identities(theirs)
+        return ours if known and status.hash not in known else theirs
 
     def _judge(self, theirs: str) -> tuple[Receipts, dict[str, Status]]:
         """The receipts, and by output today's identity, with what the remote has at `theirs`: what was made here of
