@@ -251,20 +251,20 @@ class Syncing:
         if self._judged is None or self._judged[0] != tip:
             self._judged = (tip, *self._judge(self._there.tracked_branch))
         _, receipts, statuses = self._judged
-        status = statuses.get(path)
-
-        if status is None:
+        if (status := statuses.get(path)) is None:
             return theirs
+        # By position: all outputs of a work that stay are of one result.
+        place, lines = status.outputs.index(path), receipts.of(status.slug, status.stage)
 
         def identities(blob: str) -> set[str]:
-            return {line.work for line in receipts.on(blob, (status.slug, status.stage))}
+            return {
+                line.work for line in lines if [one for _, one in line.outputs[place : place + 1]] == [blob]
+            }
 
         if status.hash not in identities(ours):
             return theirs
-        if theirs is None:
-            return ours
-        known = identities(theirs)
-        return ours if known and status.hash not in known else theirs
+        known = identities(theirs) if theirs is not None else set()
+        return ours if theirs is None or (known and status.hash not in known) else theirs
 
     def _judge(self, theirs: str) -> tuple[Receipts, dict[str, Status]]:
         """The receipts, and by output today's identity, with what the remote has at `theirs`: what was made here of
@@ -276,7 +276,7 @@ class Syncing:
             if any(files.get(path) != view.tree.files.get(path) for path in view.watch.paths):
                 return receipts, {}
         now = statuses_of(view, utc_now())
-        return receipts, {path: status for status in now for path in status.outputs[:1]}
+        return receipts, {path: status for status in now for path in status.outputs}
 
     def _outputs_stand(self) -> bool:
         """Whether any output of the plan is committed here."""

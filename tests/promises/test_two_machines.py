@@ -319,6 +319,24 @@ def save(clone: Clone, *selection: str) -> str:
     return path
 
 
+def test_of_a_work_with_several_outputs_all_that_stay_are_of_one_result(tmp_path: Path) -> None:
+    line = 'echo 1 {{ word }} "$GITSTATE_ATTEMPT_ID" >"$GITSTATE_OUTPUT_1"'
+    both = f"{line}; {line.replace('1', '2')}"
+    stage = {"run": both, "output": ["out/{slug}.1", "out/{slug}.2"]}
+    world = World(tmp_path, stages={"article": stage}, items=[{"slug": "one", "word": "old"}], remote=True)
+    world.a.run()
+    other = world.clone("b")
+    other.run()
+    other.commit({"plan.yaml": "- {slug: one, word: new}\n"})
+    other.git("push", "-q")
+    other.run("--push", "never")
+    world.a.run("--redo", "one", "--offline", code=75)  # by the plan of before
+    world.a.gitstate("sync", code=0)
+    other.run()
+    assert other.states() == {"one/article": "done exact"}
+    assert [other.read(f"out/one.{n}").split()[:2] for n in (1, 2)] == [["1", "new"], ["2", "new"]]
+
+
 def test_a_saved_plan_runs_exactly_what_it_holds(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two", "three"])
     path = save(world.a, "two")
