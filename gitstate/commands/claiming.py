@@ -315,7 +315,7 @@ class Claiming:
         for one in lost:
             keep(clone.git, one.receipt.attempt, [blob for _, blob in one.receipt.outputs])
         paths = {path for one in lost for path in one.paths}
-        with session.guard.moving():
+        with session.guard.moving(paths):
             gone = withhold(
                 clone.git, clone.repository, clone.objects, self._syncing.aim.branch, self._there, paths
             )

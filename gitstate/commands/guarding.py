@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Optional
 
@@ -96,9 +96,11 @@ class Guard:
         self._ours[path] = seen(os.path.join(self._repository.root, path))
 
     @contextmanager
-    def moving(self) -> Iterator[None]:
-        """While gitstate brings the working tree to what came from elsewhere: nobody looks then."""
+    def moving(self, paths: Iterable[str] = ()) -> Iterator[None]:
+        """While gitstate brings the working tree to what came from elsewhere: nobody looks then. `paths`: of outputs
+        that it takes away again; no commit explains that where they came and went since the first look."""
         with self._looking:
+            self._ours.update(dict.fromkeys(paths))
             yield
 
     def end(self) -> None:

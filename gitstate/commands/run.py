@@ -219,7 +219,7 @@ def _work(
     agenda, redo, again = _agenda(session, acts, options, clock)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     if works and lacking is not None:
-        raise _cannot_claim(lacking, options)
+        raise _cannot_claim(lacking, options, syncing.why_away)
     if options.executor and works:
         open_pool(session, options.executor, works)
     options = options._replace(jobs=options.jobs or (session.pool.cores if session.pool else 0) or 1)
@@ -268,17 +268,15 @@ def _work(
     return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
 
 
-def _cannot_claim(there: Remote, options: Options) -> ComeBackLater:
-    why = "it is out of reach"
-    if options.offline or options.push == "never":
-        why = (
-            "it is not to be asked (--offline)"
-            if options.offline
-            else "nothing is to be pushed (--push never)"
-        )
+def _cannot_claim(there: Remote, options: Options, why_away: str) -> ComeBackLater:
+    why = "nothing is to be pushed (--push never)"
+    if options.offline:
+        why = "it is not to be asked (--offline)"
+    elif why_away:
+        why = "that cannot be now"
     return ComeBackLater(
-        f"Works are claimed on {there.name} before they begin, and {why}: nothing was begun.",
-        "Run again when it can be reached; what is finished here is safe.",
+        f"Works are claimed on {there.name} before they begin, and {why}: nothing was begun.\n{why_away}".rstrip(),
+        "Run again when that is over; what is finished here is safe.",
     )
 
 

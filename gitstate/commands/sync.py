@@ -34,6 +34,8 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
         return 0
     with locked(config, lock_timeout) as clone:
         aim = target(clone, branch)
+        if (there := remote.pick(clone.git, aim.branch)) is not None:
+            hosting.require_same(clone.git, clone.objects, there)
         fence = _Fence(clone, aim)
         outcome, _ = meet(
             clone,

@@ -15,7 +15,7 @@ from gitstate.commands.target import Target
 from gitstate.core.derive import Status
 from gitstate.core.receipt import encode
 from gitstate.core.snapshot import Receipts
-from gitstate.edge import remote, sync
+from gitstate.edge import hosting, remote, sync
 from gitstate.edge.git import DURABLE
 from gitstate.edge.keep import keep
 from gitstate.edge.leases import LeaseLost
@@ -43,6 +43,7 @@ class Syncing:
     def __init__(self, clone: Clone, aim: Target, push: str, offline: bool) -> None:
         self.clone, self.aim, self.push, self.offline = clone, aim, push, offline
         self.away = False
+        self.why_away = ""  # why the run could not begin with it
         self.session: Optional[Session] = None
         self.progress: Optional[Progress] = None
         self.claiming: Optional[Claiming] = None
@@ -79,10 +80,13 @@ class Syncing:
         elif self._there is not None:
             try:
                 self._sync(push=False)
+                if self.push != "never":
+                    hosting.require_same(self.clone.git, self.clone.objects, self._there)
             except ComeBackLater as error:
                 self.away = True
                 self._require_receipts(self._there, error.message)
-                self.say(f"{self._there.name} is out of reach. Results stay safe in this clone.")
+                self.why_away = error.message.splitlines()[0]
+                self.say(f"{self.why_away.rstrip('.')}. Results stay safe in this clone.")
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
             self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
         self._came = False  # (there is no session yet)
@@ -244,21 +248,27 @@ class Syncing:
             add_lines(self.clone, {}, found, f"gitstate: {show.number(len(lines), 'duplicate')}")
 
     def _choose(self, path: str, ours: str, theirs: Optional[str]) -> Optional[str]:
-        """Of two contents of one output, the one receipted for today's identity; the remote's where both are."""
+        """Of two contents of one output, the one receipted for today's identity; the remote's where both are, and
+        wherever nobody vouches for that as this work's result: a human wrote it, or edited what stood there."""
         assert self._there is not None
         tip = self.clone.objects.resolve(self._there.tracked_branch)
         if self._judged is None or self._judged[0] != tip:
             self._judged = (tip, *self._judge(self._there.tracked_branch))
         _, receipts, statuses = self._judged
-        status = statuses.get(path)
+        if (status := statuses.get(path)) is None:
+            return theirs
+        # By position: all outputs of a work that stay are of one result.
+        place, lines = status.outputs.index(path), receipts.of(status.slug, status.stage)
 
-        def current(blob: str) -> bool:
-            return status is not None and any(
-                (line.slug, line.stage, line.work) == (status.slug, status.stage, status.hash)
-                for line in receipts.on(blob)
-            )
+        def identities(blob: str) -> set[str]:
+            return {
+                line.work for line in lines if [one for _, one in line.outputs[place : place + 1]] == [blob]
+            }
 
-        return ours if current(ours) and not (theirs is not None and current(theirs)) else theirs
+        if status.hash not in identities(ours):
+            return theirs
+        known = identities(theirs) if theirs is not None else set()
+        return ours if theirs is None or (known and status.hash not in known) else theirs
 
     def _judge(self, theirs: str) -> tuple[Receipts, dict[str, Status]]:
         """The receipts, and by output today's identity, with what the remote has at `theirs`: what was made here of
@@ -270,7 +280,7 @@ class Syncing:
             if any(files.get(path) != view.tree.files.get(path) for path in view.watch.paths):
                 return receipts, {}
         now = statuses_of(view, utc_now())
-        return receipts, {path: status for status in now for path in status.outputs[:1]}
+        return receipts, {path: status for status in now for path in status.outputs}
 
     def _outputs_stand(self) -> bool:
         """Whether any output of the plan is committed here."""

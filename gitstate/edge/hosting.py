@@ -6,6 +6,7 @@ two at once do not disturb each other.
 
 from __future__ import annotations
 
+import secrets
 from typing import NamedTuple, Optional
 
 from gitstate.edge import gitconfig
@@ -15,12 +16,13 @@ from gitstate.edge.probe import Found
 from gitstate.edge.pushing import put
 from gitstate.edge.remote import Remote, address, ask, first_line, last, quiet, settings
 from gitstate.edge.repo import RECEIPTS
-from gitstate.errors import ComeBackLater
+from gitstate.errors import ComeBackLater, NeedsHuman
 
 _NOTE, _OTHER, _BRANCH = "refs/notes/gitstate-probe", "refs/gitstate/probe", "refs/heads/gitstate/probe"
 WITHOUT_LEASES = (
     "Without leases let one machine run at a time, or each its own part: gitstate run --shard 1/2"
 )
+_LETTER = b"gitstate: trying what this remote takes\n"
 _AT_ONCE = 3  # refs that a sync pushes at once: branch, receipts and log
 
 
@@ -122,10 +124,40 @@ def require_atomic(git: Git, remote: Remote) -> None:
     gitconfig.change(git, "--replace-all", key, address(known, remote))
 
 
+def require_same(git: Git, objects: Objects, there: Remote) -> None:
+    """Raise NeedsHuman where the remote's `pushurl` leads to another repository than its `url`, as to a fork: what goes
+    there never comes back, and no lease is ever seen to be held. Asked once, and only where there is a `pushurl`.
+
+    Where it takes nothing now, nothing is said: its next push tells why. Raises ComeBackLater if it cannot be reached.
+    """
+    known = settings(git)
+    fetched, pushed = address(known, there), known.get(f"remote.{there.name}.pushurl", [])
+    key, found = f"gitstate.{there.label}.pushes", " ".join((fetched, *pushed))
+    if set(pushed) <= {fetched} or last(known, key) == found:
+        return
+    oid = objects.letter(_LETTER)
+    for kind in (_OTHER, _BRANCH):
+        ref = f"{kind}-{secrets.token_hex(4)}"  # one's own: that another is at it, too, must not mislead
+        said, _ = put(git, there, {ref: oid})
+        if not said.get(ref):
+            continue
+        came = ask(git, there, [ref])
+        put(git, there, {ref: None})
+        if not came:
+            raise NeedsHuman(
+                f"What is pushed to {there.name} does not come back from it: remote.{there.name}.pushurl is another "
+                "repository than its url, so nobody could agree through it. Nothing was begun.",
+                f"Push to where you fetch from: git config --unset-all remote.{there.name}.pushurl. Or make the other "
+                "one a remote of its own, and your branch's upstream: git remote add fork URL; git push -u fork HEAD.",
+            )
+        gitconfig.change(git, "--replace-all", key, found)
+        return
+
+
 class _Probe:
     def __init__(self, git: Git, objects: Objects, there: Remote) -> None:
         self._git, self._there = git, there
-        self._oid = objects.letter(b"gitstate: trying what this remote takes\n")
+        self._oid = objects.letter(_LETTER)
         self.words = ""
         self.clean()
 

@@ -139,6 +139,26 @@ def test_p10_what_was_recorded_and_not_published_in_time_goes_off_the_branch_and
     assert world.paid() == {"one/outline": 2, "one/article": 2, "two/outline": 1, "two/article": 1}
 
 
+def test_p9_what_goes_off_the_branch_again_is_laid_to_no_command(tmp_path: Path) -> None:
+    world, (slow, quick) = shared(
+        tmp_path, items=["one", "two"], stages=CHAIN, lease=SHORT, guard="strict", policy=FAIL_AT_ONCE
+    )
+    world.tell("one", "article", wait=str(tmp_path / "go"), once=True)
+    running = slow.start("run", "--wait")
+    until(lambda: any(call.stage == "article" for call in world.calls()), running)
+    running.signal(signal.SIGSTOP)
+    second = gate(world, "one", stage="outline")
+    other = quick.start("run", "one", "--wait")
+    until(lambda: asked(world, "one", 3), other)
+    (tmp_path / "go").touch()
+    running.signal(signal.SIGCONT)
+    until(lambda: "two/article" in world.paid() or running.ended(), running)
+    second.touch()
+    other.wait(0)
+    assert "deleted" not in running.wait(0).err
+    agree(world, [slow, quick])
+
+
 def test_p4_the_answer_of_a_worker_that_came_late_is_used_where_nobody_else_brings_one(
     tmp_path: Path,
 ) -> None:
@@ -291,6 +311,21 @@ def test_what_cannot_be_claimed_is_not_begun(tmp_path: Path, arguments: tuple[st
     assert why in done.err
     assert "nothing was begun" in done.err
     assert world.calls() == []
+
+
+def test_what_keeps_a_run_from_claiming_is_not_called_a_remote_out_of_reach(tmp_path: Path) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one", "two"])
+    clone.run("one")
+    clone.gitstate("sync", code=0)
+    other.run("two")
+    held = clone.path / ".git" / "refs" / "notes" / "gitstate.lock"
+    held.touch()
+    done = clone.run("--redo", "one", code=75)
+    assert "gitstate.lock is held by another git process" in done.err
+    assert "nothing was begun" in done.err
+    assert "out of reach" not in done.err
+    held.unlink()
+    agree(world, [clone, other])
 
 
 def test_where_the_remote_goes_away_nothing_more_is_begun_and_what_came_is_delivered_later(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.world import ARTICLE, World
 
 GATE = 'while [ ! -e "$HOME/go" ]; do sleep 0.05; done; echo machine'
@@ -46,3 +48,24 @@ def test_p5_nothing_is_paid_for_where_no_file_can_stand(tmp_path: Path) -> None:
     world.a.run(code=3)
     world.a.run("--redo", "one", code=3)
     assert world.calls() == []
+
+
+@pytest.mark.parametrize("before", ["new", "stale"])
+def test_p5_what_a_human_pushes_to_an_output_s_path_in_the_middle_of_a_run_stays(
+    tmp_path: Path, before: str
+) -> None:
+    world = World(tmp_path, items=["one"], remote=True)
+    if before == "stale":
+        world.a.run()
+        world.a.commit({"prompts/article.md": "Write anew about {{ slug }}.\n"})
+        world.a.git("push", "-q")
+    human = world.clone("human")
+    human.commit({"out/one.md": "by hand\n"})
+    world.tell("one", before=f"git -C {human.path} push -q", once=True)
+    done = world.a.gitstate("run")
+    assert "out/one.md was made here and elsewhere" in done.err
+    assert world.git(world.remote, "show", "main:out/one.md") == "by hand"
+    assert (world.a.read("out/one.md"), world.a.status()) == ("by hand\n", "")
+    calls = len(world.calls())
+    world.a.gitstate("run")
+    assert len(world.calls()) == calls

@@ -278,6 +278,25 @@ def test_p8_receipts_that_a_fetch_by_hand_overwrote_come_back(shared: World, whe
     agree(shared, shared.a, other)
 
 
+@pytest.mark.parametrize("claim", [(), ("--claim",)])
+def test_a_remote_that_pushes_go_past_is_named_before_anything_is_paid(
+    tmp_path: Path, claim: tuple[str, ...]
+) -> None:
+    world = World(tmp_path, remote=True)
+    fork = tmp_path / "fork.git"
+    world.a.git("clone", "-q", "--bare", world.url, str(fork))
+    world.a.git("remote", "set-url", "--push", "origin", str(fork))
+    assert "remote.origin.pushurl" in world.a.run(*claim, code=3).err
+    assert "remote.origin.pushurl" in world.a.gitstate("sync", code=3).err
+    assert world.calls() == []
+    assert "gitstate" not in world.git(fork, "for-each-ref")
+    # Another way to the same place is fine.
+    world.a.git("remote", "set-url", "--push", "origin", str(world.remote))
+    world.a.run(*claim)
+    assert "probe" not in world.git(world.remote, "for-each-ref")
+    agree(world, world.a)
+
+
 def test_accept_and_reset_reach_the_other_clone(tmp_path: Path) -> None:
     world = World(tmp_path, files={"out/one.md": "from before\n"}, remote=True)
     world.tell("two", answer="")
@@ -298,6 +317,24 @@ def save(clone: Clone, *selection: str) -> str:
     path = str(clone.world.folder / "saved.json")
     clone.gitstate("plan", *selection, "--out", path, code=0)
     return path
+
+
+def test_of_a_work_with_several_outputs_all_that_stay_are_of_one_result(tmp_path: Path) -> None:
+    line = 'echo 1 {{ word }} "$GITSTATE_ATTEMPT_ID" >"$GITSTATE_OUTPUT_1"'
+    both = f"{line}; {line.replace('1', '2')}"
+    stage = {"run": both, "output": ["out/{slug}.1", "out/{slug}.2"]}
+    world = World(tmp_path, stages={"article": stage}, items=[{"slug": "one", "word": "old"}], remote=True)
+    world.a.run()
+    other = world.clone("b")
+    other.run()
+    other.commit({"plan.yaml": "- {slug: one, word: new}\n"})
+    other.git("push", "-q")
+    other.run("--push", "never")
+    world.a.run("--redo", "one", "--offline", code=75)  # by the plan of before
+    world.a.gitstate("sync", code=0)
+    other.run()
+    assert other.states() == {"one/article": "done exact"}
+    assert [other.read(f"out/one.{n}").split()[:2] for n in (1, 2)] == [["1", "new"], ["2", "new"]]
 
 
 def test_a_saved_plan_runs_exactly_what_it_holds(tmp_path: Path) -> None:
