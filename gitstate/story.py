@@ -247,9 +247,8 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
             "just now. `gitstate run --wait` waits for what becomes of them."
         )
     if fields["again"]:
-        lines.append(
-            f"{number(fields['again'], 'work is', 'works are')} due again: what shapes them was changed while this ran."
-        )
+        count = number(fields["again"], "work is", "works are")
+        lines.append(f"{count} due again: something that shapes them was changed, or others took them over.")
     if fields["again"] or (fields["unfinished"] and not fields["held"]):
         lines.append("`gitstate run` goes on from here.")
     return [*lines, _AWAY] if away else lines

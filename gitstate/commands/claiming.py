@@ -59,6 +59,9 @@ class Claiming:
         self._renewing = Renewing(self.leases)
         self._noted = False
         self._aside: dict[WorkKey, None] = {}  # works that wait for a claim
+        self._withdrawn: list[
+            WorkKey
+        ] = []  # works that this run did, and that another machine had taken over
         self._again = 0.0  # when it makes sense to look for more
         self._said = ""  # what was last said to be waited for
         self._prices = clone.prices(session.view)
@@ -146,6 +149,10 @@ class Claiming:
         """Hand more of what was put aside to the loop, once that may begin. Whether there was any."""
         if self._is_enough(loop):
             return False
+        if self._withdrawn:
+            loop.reopen(self._withdrawn)
+            self._withdrawn.clear()
+            return True
         found = self.more(loop, idle=not (loop.flying or loop.reactions.resting or loop.options.wait))
         for key in reversed(found):
             loop.come_again(key)
@@ -324,6 +331,7 @@ class Claiming:
         session.refresh()
         for one in lost:
             session.note(*duplicate_line(clone.objects, one.receipt))
+            self._withdrawn.append((one.receipt.slug, one.receipt.stage))
             name = work_id(one.receipt.slug, one.receipt.stage, one.receipt.work)
             self._syncing.say(story.late_line(name))
 

@@ -174,6 +174,13 @@ class Loop:
         again = key in self.again and status.state != "done"
         return is_due(status) or key in self.redo or again or self.acting.is_asking(key)
 
+    def reopen(self, keys: Iterable[WorkKey]) -> None:
+        """What this run had done has gone off the branch again: others do it, or it is still to be done."""
+        for key in keys:
+            self.progress.done -= key in self.begun
+            self._open.add(key)
+            self._ready.insert(0, key)
+
     def due_again(self, works: Iterable[Status]) -> int:
         """How many of these works were done, and are due again by what has come or was committed meanwhile."""
         keys = {(status.slug, status.stage) for status in works} - self._open - self._broken

@@ -63,8 +63,8 @@ def runner() -> int:
 
 home = os.environ["PROVIDER_HOME"]
 prompt = sys.stdin.read()
+order = orders()  # (before it is known that it was asked: whoever waits for that may give the next order)
 note("asked")
-order = orders()
 if "before" in order:
     shell(order["before"])
 if "wait" in order:
