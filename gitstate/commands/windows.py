@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal, Optional
 
 from gitstate import show
@@ -15,6 +15,7 @@ from gitstate.core.pause import Pause
 from gitstate.core.verdict import Failed
 from gitstate.edge.pauses import Pauses
 
+_SOON = timedelta(seconds=60)  # until what another machine has found is asked for
 Look = Callable[[str], tuple[Literal["open", "closed", "unknown"], Optional[Failed]]]
 
 
@@ -28,6 +29,9 @@ class Windows:
         self.closed: dict[str, Pause] = {}  # nothing is begun of these
         self._probing: set[str] = set()  # of these, one call at a time
         self._resting: set[str] = set()  # of those being probed, the ones whose call is to be tried again
+        self._awaited: set[str] = (
+            set()
+        )  # of the closed ones, those at which somebody else has set out to look
         self.found = False  # whether this run itself found a window closed: then nothing at all is begun
         self.changes = 0  # goes up whenever a gate may let through what it did not before
 
@@ -38,16 +42,22 @@ class Windows:
             if standing is None:
                 continue
             if not pause.is_over(standing.pause, self._now()):
-                self._close(standing.pause)
+                self._leave_to(standing.pause)
                 continue
             claimed = pause.claim(standing.pause, secrets.token_hex(8), self._now())
             if not self._pauses.set(claimed):
                 # Another machine looks in this round.
                 theirs = self._pauses.standing.get(account)
                 if theirs is not None:
-                    self._close(theirs.pause)
+                    self._leave_to(theirs.pause)
                 continue
             self._probe(claimed)
+
+    def _leave_to(self, theirs: Pause) -> None:
+        """Nothing is begun of an account; what whoever is about to look finds is worth asking for soon."""
+        if theirs.holder:
+            self._awaited.add(theirs.account)
+        self._close(theirs)
 
     def _probe(self, claimed: Pause) -> None:
         """Look by the configured probe; without one the next call is the probe."""
@@ -114,7 +124,12 @@ class Windows:
 
     def next_look(self) -> Optional[datetime]:
         """When looking again makes sense; None where nothing is closed."""
-        return min((pause.when(one.probe) for one in self.closed.values()), default=None)
+        soon = self._now() + _SOON
+        looks = (
+            min(pause.when(one.probe), soon) if account in self._awaited else pause.when(one.probe)
+            for account, one in self.closed.items()
+        )
+        return min(looks, default=None)
 
     def _again(self, standing: Pause, failed: Failed) -> None:
         now = self._now()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gitstate.commands.windows import Windows
 from gitstate.core import pause
 from gitstate.core.pause import Pause
 from gitstate.edge import pauses, remote
@@ -62,6 +63,27 @@ def test_of_two_that_want_to_look_one_does(bare: Bare) -> None:
     assert not second.set(pause.claim(second.standing["gpt-5"].pause, "second", OPENS))
     assert second.standing["gpt-5"].pause.holder == "first"
     assert not pause.is_over(second.standing["gpt-5"].pause, OPENS)
+
+
+@pytest.mark.parametrize("late", [timedelta(), timedelta(seconds=30)], ids=["lost-the-claim", "came-later"])
+def test_whoever_leaves_looking_to_another_soon_asks_what_that_one_found(bare: Bare, late: timedelta) -> None:
+    one, other = bare.clone("one"), bare.clone("other")
+    of(one).set(a_pause())
+    looking, waiting = of(one), of(other)
+    assert looking.set(pause.claim(looking.standing["gpt-5"].pause, "first", OPENS))
+    now = OPENS + late
+    windows = Windows(of(other) if late else waiting, None, lambda: now)
+    windows.begin(["gpt-5"])
+    assert not windows.lets("gpt-5")
+    assert windows.next_look() == now + timedelta(seconds=60)
+    assert looking.set(pause.again(looking.standing["gpt-5"].pause, "window", "rule", "still", None, now))
+    windows = Windows(of(other), None, lambda: now)
+    windows.begin(["gpt-5"])
+    assert windows.next_look() == pause.when(windows.closed["gpt-5"].probe) > now + timedelta(seconds=60)
+    assert looking.lift("gpt-5")
+    windows = Windows(of(other), None, lambda: now)
+    windows.begin(["gpt-5"])
+    assert windows.lets("gpt-5")
 
 
 def test_of_two_that_find_it_closed_at_once_the_first_one_stands(bare: Bare) -> None:
