@@ -133,7 +133,8 @@ class Claiming:
         seen, me = self.leases.seen.values(), self.leases.me
         return len({one.lease.holder for one in seen if lease.standing(one, me) is Standing.OTHERS})
 
-    def _is_others(self, slug: str) -> bool:
+    def is_others(self, slug: str) -> bool:
+        """Whether a live other holds a slug, as far as is known without asking."""
         seen = self.leases.seen.get(lease.bucket_of(slug))
         return lease.standing(seen, self.leases.me) is Standing.OTHERS
 
@@ -167,7 +168,7 @@ class Claiming:
 
     def others(self) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""
-        held = [lease.bucket_of(slug) for slug, _ in self._aside if self._is_others(slug)]
+        held = [lease.bucket_of(slug) for slug, _ in self._aside if self.is_others(slug)]
         return len(held), len({self.leases.seen[bucket].lease.holder for bucket in held})
 
     def more(self, loop: Loop, idle: bool) -> list[WorkKey]:
@@ -228,7 +229,7 @@ class Claiming:
         self._look_anew()
 
     def _take_ready(self, loop: Loop) -> list[WorkKey]:
-        ready = [key for key in self._aside if not self.leases.is_doubtful(key[0]) or not loop.wants(key)]
+        ready = [key for key in self._aside if not self.leases.is_doubtful(key[0]) or not loop.concerns(key)]
         for key in ready:
             del self._aside[key]
         return ready
@@ -236,7 +237,7 @@ class Claiming:
     def _choose(self, loop: Loop) -> dict[str, tuple[Claim, ...]]:
         """The works to claim next. Enough of them that asking the remote costs little beside the work, and few enough
         that others find some, to the end: half of an equal share, unless that is soon done."""
-        due = [key for key in self._aside if loop.lets(key) and not self._is_others(key[0])]
+        due = [key for key in self._aside if loop.lets(key) and not self.is_others(key[0])]
         share = math.ceil(len(due) / (2 * (self.crowd + 1)))
         jobs, mean = loop.options.jobs, loop.mean or self._mean(due)
 

@@ -132,7 +132,7 @@ class Loop:
             self._ready or (self.claiming is not None and self.claiming.refill(self))
         ):
             key = self._ready.pop()
-            if self.claiming is not None and not self.claiming.may(key) and self.wants(key):
+            if self.claiming is not None and not self.claiming.may(key) and self.concerns(key):
                 self.claiming.put_aside(key)
                 continue
             beyond = self.options.limit is not None and len(self.begun) >= self.options.limit
@@ -173,6 +173,13 @@ class Loop:
             return False
         again = key in self.again and status.state != "done"
         return is_due(status) or key in self.redo or again or self.acting.is_asking(key)
+
+    def concerns(self, key: WorkKey) -> bool:
+        """Whether a work is to be done, or seems to be nobody's while another machine holds it: then its receipt is on
+        the way, as where a user pushed the branch of a clone that a run was at work in."""
+        status = self.session.statuses.get(key)
+        held = self.claiming is not None and self.claiming.is_others(key[0])
+        return self.wants(key) or (held and status is not None and status.reason == "unverified")
 
     def reopen(self, keys: Iterable[WorkKey]) -> None:
         """What this run had done has gone off the branch again: others do it, or it is still to be done."""

@@ -217,6 +217,8 @@ def _work(
     if options.executor:
         pack(session)
     agenda, redo, again = _agenda(session, acts, options, clock)
+    if claiming is not None:
+        agenda = _left_to_others(agenda, claiming)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
     if works and lacking is not None:
         raise _cannot_claim(lacking, options, syncing.why_away)
@@ -266,6 +268,13 @@ def _work(
         claiming.open = tuple
     syncing.end()
     return conclude(session, agenda, progress, loop, syncing, len(waiting), stop)
+
+
+def _left_to_others(agenda: Agenda, claiming: Claiming) -> Agenda:
+    """The same, without calling nobody's what another machine is at work on: it waits for what that one brings."""
+    theirs = tuple(s for s in agenda.protected if s.reason == "unverified" and claiming.is_others(s.slug))
+    rest = tuple(status for status in agenda.protected if status not in theirs)
+    return agenda._replace(protected=rest, waiting=(*agenda.waiting, *theirs))
 
 
 def _cannot_claim(there: Remote, options: Options, why_away: str) -> ComeBackLater:

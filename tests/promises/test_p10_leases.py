@@ -159,6 +159,30 @@ def test_p9_what_goes_off_the_branch_again_is_laid_to_no_command(tmp_path: Path)
     agree(world, [slow, quick])
 
 
+@pytest.mark.parametrize("begun", [False, True], ids=["before-it-begins", "while-it-runs"])
+def test_p10_what_a_user_pushed_for_a_run_of_theirs_is_waited_for_and_not_called_nobodys(
+    tmp_path: Path, begun: bool
+) -> None:
+    world, (one, other) = shared(tmp_path, items=["one", "two"])
+    go = gate(world, "two")
+    running = one.start("run", "-j", "2", "--push", "end")
+    until(lambda: asked(world, "two") and one.git("ls-tree", "--name-only", "HEAD", "out/one.md"), running)
+    waiting = other.start("run", "--wait") if begun else None
+    if waiting is not None:
+        until(lambda: (other.state / "leases").exists(), waiting)
+    one.git("push", "-q", "origin", "main")
+    waiting = waiting or other.start("run", "--wait")
+    until(
+        lambda: "held by 1 other" in (waiting.process.stderr.readline() if waiting.process.stderr else ""),
+        waiting,
+    )
+    go.touch()
+    running.wait(0)
+    waiting.wait(0)
+    assert set(world.paid().values()) == {1}
+    agree(world, [one, other])
+
+
 def test_p4_the_answer_of_a_worker_that_came_late_is_used_where_nobody_else_brings_one(
     tmp_path: Path,
 ) -> None:
