@@ -239,6 +239,9 @@ class Loop:
             self.close(key, done=False)
             return
         if not self.wants(key):
+            if status.reason == "unverified" and self.syncing.look_again():
+                self.come_again(key)
+                return
             asks = asks_human(self.session.stages[key[1]], status, key in self.session.acts)
             self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"

@@ -216,6 +216,8 @@ def _work(
     acts = Acts(session, syncing, clock)
     if options.executor:
         pack(session)
+    if any(status.reason == "unverified" for status in session.statuses.values()):
+        syncing.look_again()
     agenda, redo, again = _agenda(session, acts, options, clock)
     if claiming is not None:
         agenda = _left_to_others(agenda, claiming)

@@ -51,6 +51,9 @@ class Syncing:
         self._pushed: Optional[float] = None
         # By what the remote has (its tip): receipts, and by path what today's identity is.
         self._judged: Optional[tuple[Optional[str], Receipts, dict[str, Status]]] = None
+        self._looked: set[str] = (
+            set()
+        )  # states of the branch with outputs without receipts, which were looked at again
         self._unpushed = not offline  # what an earlier run may have left here
         self._put_off = 0  # times in a row that others were faster, and nothing was sent
         self._covered = 0  # records of the session that were pushed
@@ -140,6 +143,25 @@ class Syncing:
         if self._came and self.session is not None:
             self.session.refresh()
             self._came = False
+
+    def look_again(self) -> bool:
+        """Fetch and merge once more, for outputs stand here without receipts; whether something came.
+
+        A remote moves the refs of a push one after the other, and who asks meanwhile may see the branch before the
+        notes. Once for each state of the branch.
+        """
+        tip = self.clone.objects.resolve(self.aim.branch) or ""
+        if self._there is None or self.offline or self.away or tip in self._looked:
+            return False
+        self._looked.add(tip)
+        try:
+            self.merge()
+        except ComeBackLater:
+            return False
+        came, self._came = self._came, False
+        if came and self.session is not None:
+            self.session.refresh()
+        return came
 
     def deliver(self) -> bool:
         """Push what is finished here, also of an earlier run, if anything is; whether so the remote was met."""

@@ -397,3 +397,19 @@ def test_a_run_whose_every_push_is_overtaken_works_on_and_delivers_in_the_end(tm
         "out/three.md",
         "out/two.md",
     ]
+
+
+def test_p3_a_branch_that_was_seen_before_its_notes_is_looked_at_again(shared: World, tmp_path: Path) -> None:
+    # A server moves the refs of one push one after the other; who asks meanwhile sees some of them only.
+    b, seen = shared.clone("b"), tmp_path / "seen"
+    server = tmp_path / "server"
+    server.write_text(
+        f"#!/bin/sh\n[ -e '{seen}' ] && exec git upload-pack \"$@\"\n: >'{seen}'\n"
+        'exec git -c transfer.hideRefs=refs/notes upload-pack "$@"\n'
+    )
+    server.chmod(0o755)
+    b.git("config", "remote.origin.uploadpack", str(server))
+    paid = shared.paid()
+    assert "Nothing to do" in b.run().err
+    assert shared.paid() == paid
+    assert seen.exists()
