@@ -279,6 +279,6 @@ def recover(
     lock_timeout: LockTimeout = "0",
 ) -> int:
     """Finish what a killed run left, without starting anything new."""
-    from gitstate.commands.run import recover
+    from gitstate.commands.recovery import recover_all
 
-    return recover(config, lock_timeout)
+    return recover_all(config, lock_timeout)

@@ -21,10 +21,11 @@ from gitstate.edge.branch import withhold
 from gitstate.edge.clock import Clock
 from gitstate.edge.keep import keep
 from gitstate.edge.leasememory import Memory
-from gitstate.edge.leases import Leases, Unpublished, unpublished
+from gitstate.edge.leases import Leases
 from gitstate.edge.pushing import Pushed
 from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.renewing import Renewing
+from gitstate.edge.unpublished import Unpublished, unpublished
 from gitstate.errors import Away, ComeBackLater, GitstateError
 
 if TYPE_CHECKING:

@@ -86,7 +86,7 @@ def undelivered(clone: Clone, at: Tips) -> Optional[Undelivered]:
     from gitstate.edge import (
         remote,
     )  # not so once all is delivered, and what these need takes a while to load
-    from gitstate.edge.leases import unpublished
+    from gitstate.edge.unpublished import unpublished
 
     # (what stands in the way of telling is what `sync` says)
     with suppress(GitstateError, OSError):

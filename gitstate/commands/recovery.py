@@ -1,4 +1,4 @@
-"""What the start of every run does about a run that died (design section 6, the table)."""
+"""What the start of every run, and `gitstate recover`, does about a run that died (design section 6, the table)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from gitstate.commands.attempting import judge
 from gitstate.commands.clone import Clone, utc_now
 from gitstate.commands.judging import Judged
 from gitstate.commands.lines import lost_line
+from gitstate.commands.locked import locked
 from gitstate.commands.reacting import decided
 from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled, settle
-from gitstate.commands.target import Target
+from gitstate.commands.target import Target, target
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import LogLine
 from gitstate.edge import group
 from gitstate.edge.attempts import Attempt, Attempts, Intent
 from gitstate.edge.worktree import Blocked
+from gitstate.errors import UsageError
 
 T = TypeVar("T")
 
@@ -91,6 +93,29 @@ def meet(clone: Clone, aim: Target, remote: Callable[[], T]) -> tuple[T, list[Se
     with contextlib.closing(Session(clone, aim.branch, aim.checked_out)) as session:
         settled = recover(session)
     return remote(), settled
+
+
+def recover_all(config: str, lock_timeout: str) -> int:
+    """Finish what killed runs left, each on the branch that it was for. Returns 0, or 3 where something waits for a
+    human."""
+    found: list[Settled] = []
+    waits = False
+    with locked(config, lock_timeout) as clone:
+        here = target(clone, "")
+        begun = {intent.branch for intent in Attempts(clone.repository.state).intents()}
+        for branch in (here.branch, *sorted(begun - {here.branch, ""})):
+            try:
+                # (one that is gone by now: on the branch here)
+                aim = target(clone, branch) if clone.objects.resolve(branch) else here
+            except UsageError as error:  # checked out in another working tree
+                show.story(f"What was begun for {show.safe(branch)} waits: {error.message}")
+                waits = True
+                continue
+            with contextlib.closing(Session(clone, aim.branch, aim.checked_out)) as session:
+                found += recover(session, branch)
+    if not begun:
+        show.story("Nothing to recover.")
+    return 3 if waits or any(work.how == "in_the_way" for work in found) else 0
 
 
 def _never_acted(session: Session, attempt: Attempt) -> bool:

@@ -43,7 +43,6 @@ from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.summary import Price
 from gitstate.core.verdict import Failed
-from gitstate.edge.attempts import Attempts
 from gitstate.edge.clock import Clock
 from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
@@ -137,29 +136,6 @@ def _shard(text: str) -> tuple[int, int]:
         return shard(text) if text else (1, 1)
     except ValueError as error:
         raise UsageError(f"--shard {text}: {error}.") from error
-
-
-def recover(config: str, lock_timeout: str) -> int:
-    """Finish what killed runs left, each on the branch that it was for. Returns 0, or 3 where something waits for a
-    human."""
-    found: list[Settled] = []
-    waits = False
-    with locked(config, lock_timeout) as clone:
-        here = target(clone, "")
-        begun = {intent.branch for intent in Attempts(clone.repository.state).intents()}
-        for branch in (here.branch, *sorted(begun - {here.branch, ""})):
-            try:
-                # (one that is gone by now: on the branch here)
-                aim = target(clone, branch) if clone.objects.resolve(branch) else here
-            except UsageError as error:  # checked out in another working tree
-                show.story(f"What was begun for {show.safe(branch)} waits: {error.message}")
-                waits = True
-                continue
-            with closing(Session(clone, aim.branch, aim.checked_out)) as session:
-                found += recover_attempts(session, branch)
-    if not begun:
-        show.story("Nothing to recover.")
-    return 3 if waits or any(work.how == "in_the_way" for work in found) else 0
 
 
 class Spending:

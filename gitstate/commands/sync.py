@@ -15,8 +15,9 @@ from gitstate.edge import hosting, remote
 from gitstate.edge import sync as edge
 from gitstate.edge.clock import Clock
 from gitstate.edge.leasememory import Memory
-from gitstate.edge.leases import Leases, unpublished
+from gitstate.edge.leases import Leases
 from gitstate.edge.pushing import Pushed
+from gitstate.edge.unpublished import unpublished
 from gitstate.errors import GitstateError
 
 

@@ -16,13 +16,13 @@ from typing import NamedTuple, Optional
 
 from gitstate.core import lease
 from gitstate.core.lease import Claim, Lease, Seen, Standing, Step
-from gitstate.core.receipt import Receipt, Unreadable, decode_receipt
-from gitstate.edge import hosting, notes, pushing, remote, tracking, worktree
+from gitstate.core.receipt import Receipt
+from gitstate.edge import hosting, pushing, remote, tracking
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
 from gitstate.edge.pushing import Answer, Pushed, Swap, Swapped
 from gitstate.edge.remote import Fetched, Remote
-from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
+from gitstate.edge.repo import LEASE_HEADS, LEASES, TRACKED_LEASES
 from gitstate.edge.tracking import Broken
 from gitstate.errors import ComeBackLater, CorruptState
 
@@ -367,39 +367,6 @@ def tracked(git: Git, objects: Objects, plan: str) -> list[Tracked]:
             if read is not None:
                 found.append(Tracked(bucket, oid, lease.decode(read[1].partition(b"\n\n")[2])))
     return [one for one in found if one.lease.holder != lease.NOBODY]
-
-
-class Unpublished(NamedTuple):
-    """A work that a push would publish: its receipt, and the paths of what it made."""
-
-    receipt: Receipt
-    paths: tuple[str, ...]
-
-
-def unpublished(git: Git, objects: Objects, there: Remote, branch: str) -> list[Unpublished]:
-    """The works, of any plan, of which a push of `branch` (full ref) would publish outputs, once what was fetched is
-    merged.
-
-    A receipt alone publishes nothing: so goes what was paid for twice. What a person accepted is theirs to publish,
-    whoever works on it.
-    """
-    ours = objects.resolve(RECEIPTS)
-    theirs = objects.resolve(there.tracked(remote.home(git, there).receipts))
-    if ours is None or ours == theirs:
-        return []
-    before = objects.resolve(there.tracked_branch) or objects.write("tree", b"")
-    paths: dict[str, list[str]] = {}
-    for change in worktree.changes(git, before, branch):
-        paths.setdefault(change.new, []).append(change.path)
-    found = []
-    for line in notes.gained(git, objects, theirs, ours):
-        with contextlib.suppress(Unreadable):  # it counts as no receipt anywhere
-            receipt = decode_receipt(line)
-            if receipt is not None and receipt.kind == "done":
-                made = [path for _, oid in receipt.outputs for path in paths.get(oid, ())]
-                if made:
-                    found.append(Unpublished(receipt, tuple(made)))
-    return found
 
 
 def _nonce() -> str:

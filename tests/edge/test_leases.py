@@ -16,11 +16,12 @@ from gitstate.core import lease
 from gitstate.core.lease import Claim, Standing
 from gitstate.core.receipt import Receipt, encode
 from gitstate.edge import notes, pushing, remote
-from gitstate.edge.leases import LeaseLost, Leases, unpublished
+from gitstate.edge.leases import LeaseLost, Leases
 from gitstate.edge.pushing import Answer, Pushed, Swap
 from gitstate.edge.remote import Remote
 from gitstate.edge.renewing import Renewing
 from gitstate.edge.repo import LEASE_HEADS, LEASES, RECEIPTS, TRACKED_LEASES
+from gitstate.edge.unpublished import unpublished
 from gitstate.errors import ComeBackLater, CorruptState
 from tests.support.clones import ENVIRONMENT, MAIN, Bare, Clone
 from tests.support.cuts import cut_the_answer
