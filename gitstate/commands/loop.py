@@ -189,10 +189,13 @@ class Loop:
             self._ready.insert(0, key)
 
     def due_again(self, works: Iterable[Status]) -> int:
-        """How many of these works were done, and are due again by what has come or was committed meanwhile."""
+        """How many of these works were done, and are due again by what has come or was committed meanwhile. (None where
+        no more was asked for, and what expires is no news.)"""
+        if self.options.limit is not None and len(self.begun) >= self.options.limit:
+            return 0
         keys = {(status.slug, status.stage) for status in works} - self._open - self._broken
         known = (self.session.statuses.get(key) for key in keys)
-        return sum(status is not None and is_due(status) for status in known)
+        return sum(status is not None and is_due(status) and status.reason != "expired" for status in known)
 
     def account(self, key: WorkKey) -> str:
         """The account that a work's calls are paid from."""

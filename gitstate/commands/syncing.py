@@ -247,7 +247,7 @@ class Syncing:
         for lost in outcome.lost:
             keep(clone.git, f"lost-{lost.oid[:12]}", [lost.oid])
             self.say(
-                f"{show.safe(lost.path)} was paid for here and elsewhere: what the remote has stays, this one is kept "
+                f"{show.safe(lost.path)} was made here and elsewhere: what the remote has stays, this one is kept "
                 f"in this clone (git show {lost.oid[:12]})."
             )
         if outcome.lost:
