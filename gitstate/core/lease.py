@@ -256,16 +256,17 @@ def choose(
     """The works to do next, at most `most`, by bucket; none if nothing is due that no other live one holds.
 
     First those in buckets that are `me`'s already, then those of slugs `begun`, then what is free, at last what an
-    other left lying. Holders go through the buckets each in an order of its own, so that they seldom collide.
+    other left lying. Of those who are at work each bucket has one whom it suits best, then a second, and so on, by hash
+    (rendezvous hashing, Thaler and Ravishankar 1998): each begins with what suits itself, so that they seldom collide.
     """
+    others = {known.lease.holder for known in seen.values() if standing(known, me) is Standing.OTHERS}
     ranked, orders = [], {}
     for place, claim in enumerate(due):
         bucket = bucket_of(claim.slug)
         if bucket not in orders:
-            orders[bucket] = (
-                standing(seen.get(bucket), me),
-                _digest("gitstate lease order v1", f"{me} {bucket}"),
-            )
+            mine = _suits(me, bucket)
+            order = (sum(_suits(other, bucket) < mine for other in others), mine)
+            orders[bucket] = standing(seen.get(bucket), me), order
         what, order = orders[bucket]
         if what is not Standing.OTHERS:
             first = (what is not Standing.MINE, claim.slug not in begun, what is Standing.OVER)
@@ -274,6 +275,12 @@ def choose(
     for *_, place, bucket in sorted(ranked)[: max(0, most)]:
         chosen[bucket] = (*chosen.get(bucket, ()), due[place])
     return chosen
+
+
+@cache
+def _suits(holder: str, bucket: str) -> bytes:
+    """How well a bucket suits a holder: the lowest the best."""
+    return _digest("gitstate lease order v1", f"{holder} {bucket}")
 
 
 def abandoned(
