@@ -152,8 +152,8 @@ def test_the_watchdog_outlives_what_ends_a_runner_in_order(runner: Runner, tmp_p
 def test_the_watchdog_keeps_nothing_open_but_its_pipe(runner: Runner, tmp_path: Path) -> None:
     process = runner(
         "kept = os.open('/', os.O_RDONLY); os.set_inheritable(kept, True)\n"
-        "execute(Job('true')); dog = WATCH._dog.pid; os.kill(dog, signal.SIGSTOP)\n"
-        "folder = f'/proc/{dog}/fd'\n"
+        "execute(Job('true')); dog = WATCH._dog.pid; time.sleep(1)\n"  # (while it starts it opens others)
+        "os.kill(dog, signal.SIGSTOP); folder = f'/proc/{dog}/fd'\n"
         "print(sorted(os.readlink(f'{folder}/{n}').split(':')[0] for n in os.listdir(folder)))\n"
     )
     out, _ = process.communicate(timeout=60)  # though the watchdog stands still: it does not hold this pipe
