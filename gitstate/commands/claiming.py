@@ -60,9 +60,7 @@ class Claiming:
         self._renewing = Renewing(self.leases)
         self._noted = False
         self._aside: dict[WorkKey, None] = {}  # works that wait for a claim
-        self._withdrawn: list[
-            WorkKey
-        ] = []  # works that this run did, and that another machine had taken over
+        self._withdrawn: list[WorkKey] = []  # done by this run, and taken over by another machine before
         self._again = 0.0  # when it makes sense to look for more
         self._said = ""  # what was last said to be waited for
         self._prices = clone.prices(session.view)

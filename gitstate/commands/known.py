@@ -83,9 +83,7 @@ def undelivered(clone: Clone, at: Tips) -> Optional[Undelivered]:
     """
     if at.delivered or at.head is None:
         return None
-    from gitstate.edge import (
-        remote,
-    )  # not so once all is delivered, and what these need takes a while to load
+    from gitstate.edge import remote  # needed until all is delivered, and slow to load
     from gitstate.edge.unpublished import unpublished
 
     # (what stands in the way of telling is what `sync` says)

@@ -29,9 +29,7 @@ class Windows:
         self.closed: dict[str, Pause] = {}  # nothing is begun of these
         self._probing: set[str] = set()  # of these, one call at a time
         self._resting: set[str] = set()  # of those being probed, the ones whose call is to be tried again
-        self._awaited: set[str] = (
-            set()
-        )  # of the closed ones, those at which somebody else has set out to look
+        self._awaited: set[str] = set()  # of the closed ones, those that somebody else is about to look at
         self.found = False  # whether this run itself found a window closed: then nothing at all is begun
         self.changes = 0  # goes up whenever a gate may let through what it did not before
 

@@ -215,6 +215,39 @@ def test_p10_what_a_killed_worker_held_is_taken_over_when_its_lease_has_ended(tm
     agree(world, [dead, other])
 
 
+@pytest.mark.parametrize("command", [["sync"], ["run", "two"]], ids=["sync", "run-of-others"])
+def test_what_a_killed_run_held_is_given_back_by_the_next_command_of_its_clone(
+    tmp_path: Path, command: list[str]
+) -> None:
+    world, (dead, other) = shared(tmp_path, items=["one", "two"])
+    world.tell("one", hang=True, once=True)
+    running = dead.start("run", "one")
+    until(lambda: asked(world, "one"), running)
+    running.kill()
+    assert leases(world)
+    dead.gitstate(*command, code=0)
+    assert leases(world) == []
+    other.run()
+    agree(world, [dead, other])
+
+
+def test_a_run_that_waits_outlasts_a_remote_that_is_away_for_a_while(tmp_path: Path) -> None:
+    world, (clone,) = shared(tmp_path, "", items=ITEMS[:4], lease=SHORT)
+    go = gate(world, ITEMS[0])
+    running = clone.start("run", "--wait", "-j", "2")
+    until(lambda: asked(world, ITEMS[0]), running)
+    away = world.remote.with_name("away.git")
+    world.remote.rename(away)
+    go.touch()
+    assert running.process.stderr is not None
+    while "Waiting for the remote" not in (line := running.process.stderr.readline()):
+        assert line, "it did not wait"
+    away.rename(world.remote)
+    running.wait(0)
+    assert len(published(world)) == 4
+    agree(world, [clone])
+
+
 def test_a_lease_ends_also_for_runs_that_do_not_wait(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
     world.tell("one", hang=True, once=True)
