@@ -133,6 +133,15 @@ def test_p9_a_users_change_of_the_prompt_in_the_middle_of_a_run_makes_stale_what
     assert len(receipts) == 2
 
 
+def test_p8_a_run_whose_finished_work_became_stale_meanwhile_does_not_end_in_0(tmp_path: Path) -> None:
+    world = World(tmp_path, items=["one", "two"])
+    change = "echo 'Another for {{ slug }}.' > prompts/article.md && git commit -q -m Mine prompts/article.md"
+    world.tell("two", before=patiently(change), once=True)
+    assert "1 work is due again" in world.a.run(code=75).err
+    world.a.run()
+    assert set(world.a.states().values()) == {"done exact"}
+
+
 def test_p9_a_switch_of_branches_in_the_middle_of_a_run_mixes_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, items=["one", "two"])
     world.a.git("branch", "other")
