@@ -233,9 +233,10 @@ def test_what_a_killed_run_held_is_given_back_by_the_next_command_of_its_clone(
 
 def test_a_run_that_waits_outlasts_a_remote_that_is_away_for_a_while(tmp_path: Path) -> None:
     world, (clone,) = shared(tmp_path, "", items=ITEMS[:4], lease=SHORT)
-    go = gate(world, ITEMS[0])
+    go = world.folder / "go"
+    world.tell(wait=str(go))
     running = clone.start("run", "--wait", "-j", "2")
-    until(lambda: asked(world, ITEMS[0]), running)
+    until(lambda: len(world.calls()) == 2, running)  # and the others are not claimed yet
     away = world.remote.with_name("away.git")
     world.remote.rename(away)
     go.touch()
