@@ -40,6 +40,9 @@ class Objects:
     def __init__(self, git: Git, repository: Repository, *, disk: Optional[Barrier] = None) -> None:
         self.git = git
         self.format = repository.format
+        self._digest = getattr(
+            hashlib, repository.format
+        )  # (`hashlib.new` takes as long as hashing a small object)
         self.width = 20 if repository.format == "sha1" else 32
         self.trees = Cache()
         self.folder = os.path.join(repository.common_dir, "objects")
@@ -266,7 +269,7 @@ class Objects:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         while True:
             self._count += 1
-            temp = os.path.join(folder, f"tmp_obj_{os.getpid()}_{self._count}")
+            temp = f"{folder}{os.sep}tmp_obj_{os.getpid()}_{self._count}"
             try:
                 return os.open(temp, flags, 0o444), temp
             except FileExistsError:
@@ -288,13 +291,13 @@ class Objects:
             raise CorruptState("git wrote an object that cannot be read back.", "Look with: git fsck.")
 
     def _path(self, oid: str) -> str:
-        return os.path.join(self.folder, oid[:2], oid[2:])
+        return f"{self.folder}{os.sep}{oid[:2]}{os.sep}{oid[2:]}"
 
     def _hash(self, *parts: bytes) -> str:
-        digest = hashlib.new(self.format, usedforsecurity=False)
+        digest = self._digest(usedforsecurity=False)
         for part in parts:
             digest.update(part)
-        return digest.hexdigest()
+        return str(digest.hexdigest())
 
     def _cover(self, path: str) -> None:
         self.disk.cover(path)
