@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Optional
 
@@ -89,11 +89,14 @@ class Guard:
         return judged._replace(failed=verdict.of_check("strayed", story.strayed(against)))
 
     @contextmanager
-    def writing(self, path: str) -> Iterator[None]:
-        """While gitstate itself puts a file at `path`, which nobody is to be blamed for."""
-        self._ours[path] = None
-        yield
-        self._ours[path] = seen(os.path.join(self._repository.root, path))
+    def writing(self, paths: Collection[str]) -> Iterator[set[str]]:
+        """While gitstate itself puts files at `paths`, which nobody is to be blamed for. To the set that it gives are
+        added those that were somebody else's by then."""
+        self._ours.update(dict.fromkeys(paths))
+        others: set[str] = set()
+        yield others
+        for path in others.symmetric_difference(paths):
+            self._ours[path] = seen(os.path.join(self._repository.root, path))
 
     @contextmanager
     def moving(self, paths: Iterable[str] = ()) -> Iterator[None]:

@@ -89,6 +89,6 @@ def _put(session: Session, status: Status, receipt: Receipt) -> bool:
         data = session.clone.git.run("cat-file", "--filters", f"--path={path}", blob).out
         full = os.path.join(session.root, path)
         replace = before is not None or os.path.exists(full)
-        with session.guard.writing(path):
+        with session.guard.writing([path]):
             write_whole(full, data, temp_name(attempt, number), replace=replace, within=session.root)
     return True

@@ -21,6 +21,7 @@ from gitstate.core.receipt import LogLine, Receipt, Verdict, encode
 from gitstate.core.snapshot import WorkKey
 from gitstate.edge import protect
 from gitstate.edge.attempts import Attempts, Intent
+from gitstate.edge.disk import Barrier
 from gitstate.edge.jobs import Jobs
 from gitstate.edge.process import Flag, Job, Result, execute
 from gitstate.edge.record import Record, Recorder
@@ -40,6 +41,7 @@ class Session:
         self.root = clone.repository.root
         self.recorder = Recorder(clone.git, clone.repository, clone.objects, branch, checked_out)
         self.attempts = Attempts(clone.repository.state)
+        self.disk = Barrier(clone.repository.common_dir, self.root)  # for files; objects have their own
         self.jobs = Jobs(clone.repository, clone.objects)
         self.worktrees = Worktrees(clone.git, clone.repository)
         self.records = 0  # how often something was recorded
@@ -64,6 +66,7 @@ class Session:
         if self.pool is not None:
             self.pool.close()
         self.recorder.close()
+        self.disk.close()
 
     def execute(self, job: Job, cancel: Flag, hurry: Flag) -> Result:
         """Run a job to its end, here or on the pool."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple, Optional
 
@@ -22,11 +21,9 @@ from gitstate.core.receipt import LogLine, Receipt
 from gitstate.core.verdict import Failed
 from gitstate.edge import protect
 from gitstate.edge.attempts import Intent
-from gitstate.edge.files import write_whole
+from gitstate.edge.files import New, write_all
 from gitstate.edge.keep import keep
 from gitstate.edge.record import Moved
-
-_AT_ONCE = 8  # works that are put in their places at a time
 
 
 class Settled(NamedTuple):
@@ -55,7 +52,7 @@ def settle(session: Session, group: Sequence[Judged]) -> list[Settled]:
     kept: list[Judged] = []
     passed = [judged for judged in group if judged.failed is None]
     late = {judged.intent.attempt for judged in passed if _is_late(session, judged.intent)}
-    promoted = _promote_all(
+    promoted = _promote(
         session,
         [
             judged
@@ -141,49 +138,52 @@ def _is_done(session: Session, judged: Judged) -> bool:
     )
 
 
-def _promote_all(session: Session, group: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
-    """Promote a group; by attempt, what `_promote` returns. Several at a time: a disk flushes what is wanted of
-    it at once nearly as fast as one file, and each work waits for four flushes."""
-    with ThreadPoolExecutor(min(_AT_ONCE, len(group)) or 1) as pool:
-        found = (
-            pool.map(partial(_promote, session), group)
-            if len(group) > 1
-            else map(partial(_promote, session), group)
-        )
-        return {judged.intent.attempt: blocked for judged, blocked in zip(group, found)}
+def _promote(session: Session, group: Sequence[Judged]) -> dict[str, tuple[str, ...]]:
+    """Put the outputs of a group in their places. By attempt, the paths that something else has taken meanwhile."""
+    taken = {judged.intent.attempt: _taken(session, judged) for judged in group}
+    if not session.checked_out:
+        return taken
+    free = {judged.intent.attempt: judged for judged in group if not taken[judged.intent.attempt]}
+    session.attempts.written({attempt: judged.outputs for attempt, judged in free.items()}, session.disk)
+    news = {path: new for judged in free.values() for path, new in _news(session, judged)}
+    with session.guard.writing(news) as others:
+        named = write_all(list(news.values()), session.disk)
+        others.update(path for path, ours in zip(news, named) if not ours)
+    for attempt, judged in free.items():
+        taken[attempt] = tuple(path for path in judged.intent.outputs if path in others)
+    return taken
 
 
-def _promote(session: Session, judged: Judged) -> tuple[str, ...]:
-    """Put the outputs in their places. Returns the paths that something else has taken meanwhile."""
+def _taken(session: Session, judged: Judged) -> tuple[str, ...]:
+    """The paths of an answer's outputs that something else has taken since its attempt began."""
     intent = judged.intent
     taken = _taken_on_branch(session, judged)
     if taken or not session.checked_out:
         return taken
-    blocked = tuple(
+    return tuple(
         path
         for path, before, data in zip(intent.outputs, intent.before, judged.outputs)
         if not protect.unchanged(session.root, path, before)
         and protect.content(session.root, path) not in (None, data)
     )
-    if blocked:
-        return blocked
-    session.attempts.written(intent.attempt, judged.outputs)
+
+
+def _news(session: Session, judged: Judged) -> Iterator[tuple[str, New]]:
+    """The files that an answer's outputs become, but for those that a run which died has put there."""
+    intent = judged.intent
     for path, temporary, before, data in zip(
         intent.outputs, intent.temporaries, intent.before, judged.outputs
     ):
         standing = protect.content(session.root, path)
-        if standing == data:
-            continue  # put there by the run that died
-        try:
-            name = os.path.basename(temporary)
+        if standing != data:
             replace = standing is not None and (before is not None or not standing)
-            with session.guard.writing(path):
-                write_whole(
-                    os.path.join(session.root, path), data, name, replace=replace, within=session.root
-                )
-        except FileExistsError:
-            return (path,)
-    return ()
+            is_free = partial(_still_stands, session.root, path, standing)
+            full, temp = os.path.join(session.root, path), os.path.basename(temporary)
+            yield path, New(full, data, temp, replace, session.root, is_free)
+
+
+def _still_stands(root: str, path: str, content: Optional[bytes]) -> bool:
+    return protect.content(root, path) == content
 
 
 def _taken_on_branch(session: Session, judged: Judged) -> tuple[str, ...]:

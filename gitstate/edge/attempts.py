@@ -26,8 +26,8 @@ from blake3 import blake3
 
 from gitstate.core.attempt import NewerFormat, decode, encode
 from gitstate.core.material import Material, from_json, to_json
-from gitstate.edge.disk import flush, flush_folder
-from gitstate.edge.files import write_whole
+from gitstate.edge.disk import Barrier, flush, flush_folder
+from gitstate.edge.files import New, write_all, write_whole
 from gitstate.errors import CorruptState
 
 
@@ -121,9 +121,13 @@ class Attempts:
             {"files": files, "seconds": spooled.seconds, "facts": dict(spooled.facts), "at": spooled.at},
         )
 
-    def written(self, attempt: str, outputs: Sequence[bytes]) -> None:
-        """Record what the outputs will be, before the first of them is put in its place."""
-        self._write(attempt, "written", {"outputs": [blake3(data).hexdigest() for data in outputs]})
+    def written(self, outputs: Mapping[str, Sequence[bytes]], disk: Barrier) -> None:
+        """Record what the outputs of some attempts will be, before the first of them is put in its place."""
+        fields = {
+            attempt: {"outputs": [blake3(data).hexdigest() for data in datas]}
+            for attempt, datas in outputs.items()
+        }
+        write_all([self._new(attempt, "written", fields[attempt]) for attempt in fields], disk)
 
     def remove(self, attempts: Iterable[str]) -> None:
         """Remove attempts that left nothing to do, their intents after what they explain. May be killed anywhere."""
@@ -272,8 +276,12 @@ class Attempts:
             return set()
 
     def _write(self, attempt: str, step: str, fields: Mapping[str, Any]) -> None:
+        new = self._new(attempt, step, fields)
+        write_whole(new.path, new.data, new.temp, replace=new.replace)
+
+    def _new(self, attempt: str, step: str, fields: Mapping[str, Any]) -> New:
         name = f"{attempt}.{step}"
-        write_whole(os.path.join(self.folder, name), encode(fields), name + ".tmp", replace=True)
+        return New(os.path.join(self.folder, name), encode(fields), name + ".tmp", replace=True)
 
     def _load(self, attempt: str, step: str) -> dict[str, Any]:
         with open(os.path.join(self.folder, f"{attempt}.{step}"), "rb") as file:

@@ -108,6 +108,11 @@ class Barrier:
         self.begin()
         return not self._sync
 
+    def reaches(self, path: str) -> bool:
+        """Whether a path is on a file system that is flushed as a whole: not where another is mounted below."""
+        self.begin()
+        return os.stat(path).st_dev in self._devices
+
     def cover(self, path: str) -> None:
         """A file that the next flush must make durable, its name included."""
         self.files.add(path)

@@ -12,9 +12,12 @@ import os
 import re
 import sys
 import time
-from typing import Any, Optional
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any, NamedTuple, Optional
 
-from gitstate.edge.disk import FOLDER, flush, flush_folder
+from gitstate.edge.disk import FOLDER, Barrier, flush, flush_folder
 from gitstate.errors import UsageError
 
 _TEMP = re.compile(r"\.gitstate-.+-\d+\.tmp")
@@ -22,6 +25,8 @@ _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _AT = os.open in os.supports_dir_fd and os.link in os.supports_dir_fd and os.rename in os.supports_dir_fd
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES)
+_AT_ONCE = 8  # files that are flushed one by one, at a time: a disk does so nearly as fast as one
+_TOGETHER = 64  # files that are flushed together: a descriptor each
 _BUSY_TRIES = 8  # on Windows, while a scanner or a reader has the target open; about 2.5 s in all
 
 
@@ -59,22 +64,79 @@ def write_whole(
     the umask. An OSError before the new name is there leaves the old file and no temporary one; one after
     that (the folder could not be flushed) leaves the new file whole, and not to be relied on.
     """
-    if os.path.basename(temp) != temp:
-        raise ValueError(f"not a file name: {temp!r}")
-    with _Folder(os.path.dirname(os.path.abspath(path)), within) as folder:
-        name = os.path.basename(path)
-        folder.remove(temp)  # a leftover of our own: nobody else uses this name
+    (named,) = _write([New(path, data, temp, replace, within, mode=mode)], None)
+    if not named:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+
+class New(NamedTuple):
+    """A file to be written by `write_all`; its fields are the arguments of `write_whole`."""
+
+    path: str
+    data: bytes
+    temp: str
+    replace: bool
+    within: Optional[str] = None
+    is_free: Callable[[], bool] = lambda: True  # asked right before it gets its name: whether it still may
+    mode: int = 0o666
+
+
+def write_all(news: Sequence[New], disk: Barrier) -> list[bool]:
+    """`write_whole` for several files: where `disk` can flush all at once, first their contents and then their names.
+
+    Returns for each file whether it has its name: it has not where it was not free, or another stands there that is
+    not to be replaced. Raises as `write_whole`; what has its name by then is whole, and not to be relied on.
+    """
+    if disk.one_by_one and len(news) > 1:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(news))) as pool:
+            return [named for (named,) in pool.map(lambda new: _write([new], None), news)]
+    parts = [news[start : start + _TOGETHER] for start in range(0, len(news), _TOGETHER)]
+    return [named for part in parts for named in _write(part, disk if len(part) > 1 else None)]
+
+
+def _write(news: Sequence[New], disk: Optional[Barrier]) -> list[bool]:
+    """`write_all`, through `disk` where that reaches; else each file and folder is flushed by itself."""
+    nameless: list[tuple[_Folder, str]] = []
+    with ExitStack() as stack:
+        pairs = [(stack.enter_context(_folder_of(new)), new) for new in news]
+        by = {folder: disk if disk is not None and disk.reaches(folder.path) else None for folder, _ in pairs}
         try:
-            folder.create(temp, data, mode)
-            if replace:
-                folder.replace(temp, name)
-            else:
-                folder.rename_new(temp, name)
+            for folder, new in pairs:
+                folder.remove(new.temp)  # a leftover of our own: nobody else uses this name
+                nameless.append((folder, new.temp))
+                folder.create(new.temp, new.data, new.mode, by[folder])
+            if disk is not None:
+                disk.flush()
+            named = []
+            for folder, new in pairs:
+                named.append(_name(folder, new))
+                del nameless[0]
+                folder.flush(by[folder])
+            if disk is not None:
+                disk.flush()
         except BaseException:
-            with contextlib.suppress(OSError):
-                folder.remove(temp)
+            for folder, temp in nameless:
+                with contextlib.suppress(OSError):
+                    folder.remove(temp)
             raise
-        folder.flush()
+    return named
+
+
+def _folder_of(new: New) -> _Folder:
+    if os.path.basename(new.temp) != new.temp:
+        raise ValueError(f"not a file name: {new.temp!r}")
+    return _Folder(os.path.dirname(os.path.abspath(new.path)), new.within)
+
+
+def _name(folder: _Folder, new: New) -> bool:
+    """Give a file its name, where that is free. Whether it has it."""
+    name = os.path.basename(new.path)
+    with contextlib.suppress(FileExistsError):
+        if new.is_free():
+            (folder.replace if new.replace else folder.rename_new)(new.temp, name)
+            return True
+    folder.remove(new.temp)
+    return False
 
 
 class _Folder:
@@ -145,15 +207,19 @@ class _Folder:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._name(name), dir_fd=self.descriptor)
 
-    def create(self, name: str, data: bytes, mode: int) -> None:
-        """A new file with this content, on the disk. After a failure it is good for nothing but removal."""
+    def create(self, name: str, data: bytes, mode: int, disk: Optional[Barrier]) -> None:
+        """A new file with this content, on the disk, or to be flushed with what else `disk` covers. After a failure it
+        is good for nothing but removal."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
         descriptor = os.open(self._name(name), flags, mode, dir_fd=self.descriptor)
         try:
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]
-            flush(descriptor)
+            if disk is None:
+                flush(descriptor)
+            else:
+                disk.cover(os.path.join(self.path, name))
         finally:
             os.close(descriptor)
 
@@ -185,9 +251,12 @@ class _Folder:
         else:
             self.remove(temp)
 
-    def flush(self) -> None:
-        """The folder's names onto the disk."""
-        flush_folder(self.descriptor if self.descriptor is not None else self.path)
+    def flush(self, disk: Optional[Barrier]) -> None:
+        """The folder's names onto the disk, or to be flushed with what else `disk` covers."""
+        if disk is None:
+            flush_folder(self.descriptor if self.descriptor is not None else self.path)
+        else:
+            disk.cover_folder(self.path)
 
 
 def _rename_without_links(old: str, new: str, descriptor: Optional[int]) -> None:

@@ -57,8 +57,8 @@ def gitstate(
 
 def pin(start: int, serial: bool) -> None:
     """Replace clock, attempt ids and the seconds that commands take by what is the same every time."""
-    from gitstate.commands import attempting, loop, session, settling
-    from gitstate.edge import index, refs
+    from gitstate.commands import attempting, loop, session
+    from gitstate.edge import files, index, refs
 
     ticks = itertools.count()
     ids = itertools.count(1)
@@ -78,7 +78,7 @@ def pin(start: int, serial: bool) -> None:
     # Only for speed: here nothing living ever holds a lock that is to be cleared, and room comes at once or never.
     refs._SETTLED = attempting._ROOM = 0.05
     if serial:
-        loop.AHEAD, settling._AT_ONCE = 0, 1
+        loop.AHEAD, files._AT_ONCE = 0, 1
         begin = index.Teacher.begin
 
         def begin_and_wait(self: index.Teacher, entries: Mapping[str, Entry]) -> None:

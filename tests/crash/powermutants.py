@@ -6,9 +6,12 @@ Each is a function that is called in the process that is to have the bug.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from gitstate.edge.disk import Barrier
 
 
 def outputs_not_synced() -> None:
@@ -24,6 +27,20 @@ def records_not_synced() -> None:
 
     _without_flush(lambda name: not files.is_temp(name))
     _replace("flush", lambda descriptor: None, attempts)
+
+
+def groups_not_synced() -> None:
+    """What is written in groups is not forced out."""
+    from gitstate.edge import files
+
+    write = files._write
+
+    def careless(news: Sequence[files.New], disk: Optional[Barrier]) -> list[bool]:
+        if disk is not None:
+            disk.flush = lambda: None  # type: ignore[method-assign]
+        return write(news, disk)
+
+    _replace("_write", careless, files)
 
 
 def no_folder_sync() -> None:
@@ -76,9 +93,9 @@ def _without_flush(concerned: Callable[[str], bool]) -> None:
 
     create = files._Folder.create
 
-    def careless(self: files._Folder, name: str, data: bytes, mode: int) -> None:
+    def careless(self: files._Folder, name: str, data: bytes, mode: int, disk: Optional[Barrier]) -> None:
         if not concerned(name):
-            return create(self, name, data, mode)
+            return create(self, name, data, mode, disk)
         descriptor = os.open(
             self._name(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, dir_fd=self.descriptor
         )
@@ -113,10 +130,14 @@ def _without_barrier_after(owner: type, name: str) -> None:
 MUTANTS: dict[str, Callable[[], None]] = {
     "outputs-not-synced": outputs_not_synced,
     "records-not-synced": records_not_synced,
+    "groups-not-synced": groups_not_synced,
     "no-folder-sync": no_folder_sync,
     "no-barrier-before-refs": no_barrier_before_refs,
     "no-barrier-after-refs": no_barrier_after_refs,
     "refs-by-gits-default": refs_by_gits_default,
     "acts-not-synced": acts_not_synced,
 }
-SCENARIO_OF = {"acts-not-synced": "act"}  # the run that has the bug; else one from nothing
+SCENARIO_OF = {
+    "acts-not-synced": "act",
+    "groups-not-synced": "group",
+}  # the run that has the bug; else one from nothing

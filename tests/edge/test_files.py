@@ -6,14 +6,14 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gitstate.edge import files
-from gitstate.edge.disk import flush
-from gitstate.edge.files import SymlinkInTheWay, is_temp, temp_name, write_whole
+from gitstate.edge.disk import Barrier, flush
+from gitstate.edge.files import New, SymlinkInTheWay, is_temp, temp_name, write_all, write_whole
 
 TEMP = temp_name("0123abcd", 1)
 
@@ -316,3 +316,112 @@ def test_p5_of_many_writers_who_do_not_replace_one_wins(tmp_path: Path) -> None:
     assert len(won) == 1
     assert (tmp_path / "d/out").read_bytes() == b"%d" % won[0]
     assert names(tmp_path) == ["d/out"]
+
+
+# --- several at once --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[True, None], ids=["together", "one-by-one"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Barrier]:
+    barrier = Barrier(str(tmp_path), sync=request.param)
+    yield barrier
+    barrier.close()
+
+
+def new(folder: Path, name: str, data: bytes = b"ours", *, replace: bool = False, n: int = 1) -> New:
+    return New(str(folder / name), data, temp_name("0123abcd", n), replace, str(folder))
+
+
+def test_p5_of_several_files_those_are_written_whose_places_are_free(tmp_path: Path, disk: Barrier) -> None:
+    for name in ("theirs", "old", "edited"):
+        (tmp_path / name).write_bytes(b"before")
+    news = [
+        new(tmp_path, "a/one"),
+        new(tmp_path, "theirs", n=2),
+        new(tmp_path, "old", replace=True, n=3),
+        new(tmp_path, "edited", replace=True, n=4)._replace(is_free=lambda: False),
+        new(tmp_path, "a/two", n=5),
+    ]
+    assert write_all(news, disk) == [True, False, True, False, True]
+    assert {name: (tmp_path / name).read_bytes() for name in names(tmp_path)} == {
+        "a/one": b"ours", "a/two": b"ours", "edited": b"before", "old": b"ours", "theirs": b"before",
+    }  # fmt: skip
+
+
+def test_p5_a_place_is_looked_at_when_all_contents_are_on_the_disk(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"before")
+    flushed = []
+
+    def sync(descriptor: int) -> None:
+        flushed.append(names(tmp_path))
+
+    def is_free() -> bool:
+        assert len(flushed) == 1
+        return True
+
+    news = [new(tmp_path, "out", replace=True)._replace(is_free=is_free), new(tmp_path, "other", n=2)]
+    assert write_all(news, Barrier(str(tmp_path), sync=sync)) == [True, True]
+    temporary = [temp_name("0123abcd", n) for n in (1, 2)]
+    assert flushed == [sorted(["out", *temporary]), ["other", "out"]]
+
+
+def test_more_files_than_are_open_at_a_time_are_written(tmp_path: Path, disk: Barrier) -> None:
+    count = files._TOGETHER + 3
+    news = [new(tmp_path, f"{n % 7}/{n}", b"%d" % n, n=n) for n in range(count)]
+    assert write_all(news, disk) == [True] * count
+    assert all((tmp_path / f"{n % 7}/{n}").read_bytes() == b"%d" % n for n in range(count))
+    assert len(names(tmp_path)) == count
+    assert write_all([], disk) == []
+
+
+def test_where_one_of_several_cannot_be_written_no_temporary_file_stays(
+    tmp_path: Path, disk: Barrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def full(descriptor: int, data: bytes) -> int:
+        if bytes(data) == b"too much":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        write_all(
+            [new(tmp_path, "one"), new(tmp_path, "two", b"too much", n=2), new(tmp_path, "three", n=3)], disk
+        )
+    assert set(names(tmp_path)) <= {"one", "three"}
+
+
+def test_what_a_failed_flush_left_in_doubt_gets_no_name(tmp_path: Path) -> None:
+    def sync(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(OSError, match="Input/output"):
+        write_all([new(tmp_path, "one"), new(tmp_path, "two", n=2)], Barrier(str(tmp_path), sync=sync))
+    assert names(tmp_path) == []
+
+
+def test_what_lies_on_another_file_system_is_flushed_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed = []
+
+    def counted(descriptor: int) -> None:
+        flushed.append(os.fstat(descriptor).st_ino)
+        flush(descriptor)
+
+    monkeypatch.setattr(files, "flush", counted)
+    monkeypatch.setattr(files, "flush_folder", counted)
+    monkeypatch.setattr(Barrier, "reaches", lambda self, path: not path.endswith("mounted"))
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    assert write_all([new(tmp_path, "here"), new(tmp_path, "mounted/there", n=2)], Barrier(str(tmp_path)))
+    assert flushed == [(folder / "there").stat().st_ino, folder.stat().st_ino]
+
+
+def test_no_folder_of_several_files_is_reached_through_a_symlink(tmp_path: Path, disk: Barrier) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    with pytest.raises(SymlinkInTheWay):
+        write_all([new(tmp_path, "one"), new(tmp_path, "link/two", n=2)], disk)
+    assert names(tmp_path / "real") == []

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitstate.edge.attempts import Attempts
+from gitstate.edge.disk import Barrier
 from gitstate.errors import CorruptState
 from tests.support.damage import Damage, damaged, damages, here
 from tests.support.world import Clone, Done, World
@@ -56,7 +57,7 @@ def rich(tmp_path_factory: pytest.TempPathFactory) -> World:
     a.run(code=1)
     (a.path / "out/four.md").unlink()
     attempts = Attempts(str(a.state))
-    attempts.written(attempts.all()[0].intent.attempt, [b"any"])
+    attempts.written({attempts.all()[0].intent.attempt: [b"any"]}, Barrier(str(a.path)))
     a.git("update-ref", "refs/gitstate/keep/x-1", a.blob("out/one.md"))
     journal = {"format": 1, "git_dir": str(a.path / ".git"), "moves": [["refs/heads/main", None, "1" * 40]]}
     (a.state / "recording.json").write_text(json.dumps(journal))
