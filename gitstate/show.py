@@ -327,16 +327,20 @@ def lease_lines(held: Sequence[Held]) -> list[str]:
         theirs = [one for one in held if one.holder == holder]
         works = [work for one in theirs for work in one.works]
         named = ", ".join(map(safe, works[:SHOWN])) + (" …" if len(works) > SHOWN else "")
-        left = [one.left for one in theirs if one.left is not None]
-        until = f"; ends in {duration(min(left))} unless it is renewed" if left else ""
-        again = max(one.generation for one in theirs)
-        taken = f", taken over {number(again - 1, 'time')}" if again > 1 else ""
         who = "this clone" if theirs[0].own else "another machine"
         lines.append(
-            f"Held by {holder[:8]} ({who}), when the remote was last asked: {number(len(works), 'work')}{taken}"
-            f"{until}: {named}"
+            f"Held by {holder[:8]} ({who}), when the remote was last asked: {number(len(works), 'work')}, generation "
+            f"{max(one.generation for one in theirs)}{_standing(theirs)}: {named}"
         )
     return lines
+
+
+def _standing(held: Sequence[Held]) -> str:
+    """Since when one holder's leases stand as they do, and until when."""
+    ages = [one.age for one in held if one.age is not None]
+    left = [one.left for one in held if one.left is not None]
+    since = f"; last sign of life {duration(min(ages))} ago" if ages else ""
+    return since + (f", ends in {duration(min(left))} unless it is renewed" if left else "")
 
 
 def _amount(what: Amount) -> str:

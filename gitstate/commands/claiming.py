@@ -71,10 +71,7 @@ class Claiming:
         """Take in what was just fetched, with the times at which this clone first saw it."""
         asked = self._clock.elapsed()
         self.leases.read(asked)
-        for bucket, seen in self.leases.seen.items():
-            since = self._memory.since(bucket, seen.oid)
-            if since is not None and since <= asked and math.isfinite(seen.since):
-                self.leases.seen[bucket] = seen._replace(since=since)
+        self.leases.seen = self._memory.dated(self.leases.seen, asked)
 
     def __enter__(self) -> Claiming:
         if self._waiting():

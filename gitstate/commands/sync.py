@@ -48,6 +48,7 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
             ),
         )
         fence.bury()
+        fence.remember()
         for line in show.sync_lines(outcome, aim.branch.removeprefix("refs/heads/")):
             show.tell(line)
     return 0
@@ -67,9 +68,9 @@ class _Fence:
             plan = clone.view().plan
             if plan.workflow.coordinate is not None:
                 self.slugs = {item.slug for item in plan.items}
-        self._leases = Leases(
-            clone.git, clone.objects, self._there, clone.config, lease.DEFAULT, Clock().elapsed
-        )
+        elapsed = Clock().elapsed
+        self._begun = elapsed()
+        self._leases = Leases(clone.git, clone.objects, self._there, clone.config, lease.DEFAULT, elapsed)
         self._leases.dead = self._memory.holders
 
     def send(self, updates: Mapping[str, str], deletes: bool) -> Pushed:
@@ -92,3 +93,12 @@ class _Fence:
         with suppress(GitstateError):  # (then it ends by itself)
             self._leases.look()
             self._leases.collect(())
+
+    def remember(self) -> None:
+        """Note since when those of others stand as they do: so long has nobody here seen a sign of their holders."""
+        if self._there is None:
+            return
+        with suppress(GitstateError, OSError):  # (then it is seen first the next time)
+            self._leases.read(self._begun)
+            if seen := self._memory.dated(self._leases.seen, self._begun):
+                self._memory.keep(seen, self._memory.holders)

@@ -47,6 +47,15 @@ class Memory:
             return None
         return float(known[1]) if type(known[1]) in (int, float) else None
 
+    def dated(self, seen: Mapping[str, Seen], now: float) -> dict[str, Seen]:
+        """The same leases, each with the time at which it was first seen here, where that is known."""
+        found = dict(seen)
+        for bucket, one in seen.items():
+            since = self.since(bucket, one.oid)
+            if since is not None and since <= now and math.isfinite(one.since):
+                found[bucket] = one._replace(since=since)
+        return found
+
     def note(self, holder: str) -> None:
         """Remember, durably, a name that is going to claim."""
         self._write({**self._fields, "holders": sorted({*self.holders, holder})})

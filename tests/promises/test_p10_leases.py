@@ -205,7 +205,7 @@ def test_p4_the_answer_of_a_worker_that_came_late_is_used_where_nobody_else_brin
 def test_p10_what_a_killed_worker_held_is_taken_over_when_its_lease_has_ended(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one", "two"], lease=SHORT)
     world.tell("one", hang=True, once=True)
-    running = dead.start("run")
+    running = dead.start("run", "one")
     until(lambda: asked(world, "one"), running)
     running.kill()
     assert "1 work is held by 1 other at work" in other.run(code=75).err
@@ -583,11 +583,30 @@ def test_status_says_who_holds_what_without_asking_the_remote(tmp_path: Path) ->
     assert (held["own"], held["generation"], held["works"]) == (False, 1, ["one/article"])
     assert 0 <= held["age"] < 60
     assert 0 <= held["left"] <= 10
+    assert ": 1 work, generation 1; last sign of life " in other.gitstate("status", code=0).out
     assert "(another machine)" in other.gitstate("status", code=0).out
     assert "(this clone)" in one.gitstate("status", code=0).out
     world.bring_remote_back()
     go.touch()
     running.wait(0)
+
+
+def test_what_a_sync_saw_of_a_dead_holder_counts_when_its_lease_ends(tmp_path: Path) -> None:
+    world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
+    world.tell("one", hang=True, once=True)
+    running = dead.start("run")
+    until(lambda: asked(world, "one"), running)
+    running.kill()
+
+    def left() -> float:
+        other.gitstate("sync", code=0)
+        (held,) = json.loads(other.gitstate("status", "--json", code=0).out)["leases"]
+        return float(held["left"])
+
+    assert left() > 0
+    until(lambda: left() == 0)
+    other.run()  # which does not wait
+    assert world.paid() == {"one/article": 2}
 
 
 def test_a_dry_sync_says_what_would_come_and_go_and_changes_nothing(tmp_path: Path) -> None:
