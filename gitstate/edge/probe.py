@@ -156,10 +156,10 @@ def _folders(folder: str) -> _Tried:
 
 def _barrier(folder: str) -> _Tried:
     """All that was written can be put on the disk at once."""
-    if disk.whole_filesystem() is None:
-        return True, "one file at a time here, which is slower"
     barrier = disk.Barrier(folder)
     try:
+        if barrier.one_by_one:
+            return True, "one file at a time here, which is slower"
         barrier.flush()
     finally:
         barrier.close()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from gitstate.edge import disk
 from gitstate.edge.disk import Barrier
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
@@ -161,6 +164,49 @@ def test_where_a_whole_file_system_cannot_be_flushed_each_file_and_folder_is(
     objects.barrier()
     assert flushed == [str(path), objects.folder, str(path.parent)]
     objects.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each file is flushed by itself anyway")
+@pytest.mark.parametrize(
+    ("kind", "alone"),
+    [
+        ("ext4", False),
+        ("virtiofs", False),
+        ("fuse.sshfs", True),
+        ("fuseblk", True),
+        ("9p", True),
+        ("", False),
+    ],
+)
+def test_p8_a_file_system_whose_server_hears_of_no_flush_of_the_whole_is_flushed_file_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, alone: bool
+) -> None:
+    device = tmp_path.stat().st_dev
+    mount = f"36 35 {os.major(device)}:{os.minor(device)} / {tmp_path} rw shared:1 - {kind} source - rw\n"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"29 1 0:9999 / / rw - fuse.other source rw\n{mount if kind else 'nonsense'}")
+    monkeypatch.setattr(disk, "_MOUNTS", str(mounts))
+    for roots in ([str(tmp_path)], ["/", str(tmp_path)]):
+        barrier = Barrier(*roots)
+        assert barrier.one_by_one == alone
+        barrier.close()
+
+
+@pytest.mark.skipif(
+    shutil.which("bindfs") is None or not hasattr(os, "geteuid") or os.geteuid() != 0,
+    reason="needs bindfs, and root to mount",
+)
+def test_p8_a_real_server_of_files_is_asked_to_flush_each(tmp_path: Path) -> None:
+    back, front = tmp_path / "back", tmp_path / "front"
+    back.mkdir()
+    front.mkdir()
+    subprocess.run(("bindfs", back, front), check=True)
+    try:
+        barrier = Barrier(str(front))
+        assert barrier.one_by_one
+        assert not Barrier(str(back)).one_by_one
+    finally:
+        subprocess.run(("umount", front), check=True)
 
 
 def test_the_barrier_flushes_every_device_once(tmp_path: Path) -> None:
