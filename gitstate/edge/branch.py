@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from gitstate.edge import worktree
 from gitstate.edge.git import Git
+from gitstate.edge.history import only_in
 from gitstate.edge.objects import Objects
 from gitstate.edge.refs import Move, Refs
 from gitstate.edge.remote import HEADS, Fetched, Remote
@@ -55,8 +56,8 @@ def users_commits(git: Git, objects: Objects, tip: str, remote: Remote, there: s
 
     `there` is the remote's tip; without one, what else is known to be on that remote counts as published.
     """
-    known = [f"^{there}"] if there else ["--not", f"--remotes={remote.label}"]
-    listed = git.text("rev-list", tip, *known).split()
+    tracked = git.text("for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote.label}/")
+    listed = only_in(git, tip, [there] if there else tracked.split())
     return len(listed), sum(not is_ours(content(objects, oid)) for oid in listed)
 
 
@@ -118,12 +119,12 @@ def bring_forward(
         base = git.text("merge-base", ours, theirs, check=False) if ours else None
         if base == "":
             raise _unrelated(repository, remote, branch)
-        came = count(git, ours, theirs)
+        came = len(only_in(git, theirs, [ours] if ours else []))
         if ours is None or base == ours:
             if mover.move(ours, theirs, "gitstate sync: fast-forward"):
                 return Forward(Way.FORWARDED, ours, theirs, came)
             continue
-        chain = _local_only(git, remote, branch, ours, theirs)
+        chain = _local_only(git, objects, remote, branch, ours, theirs)
         if base == theirs:
             return Forward(Way.AHEAD, ours, ours)
         users = [oid for oid in chain if not is_ours(content(objects, oid))]
@@ -152,7 +153,7 @@ def withhold(
     ours, theirs = objects.resolve(branch), objects.resolve(remote.tracked_branch)
     if ours is None or theirs is None or git.text("merge-base", ours, theirs, check=False) != theirs:
         return ()
-    chain = _local_only(git, remote, branch, ours, theirs)
+    chain = _local_only(git, objects, remote, branch, ours, theirs)
     if not chain or not all(is_ours(content(objects, oid)) for oid in chain):
         return ()
     try:
@@ -287,21 +288,21 @@ class Mover:
 # What is where
 
 
-def _local_only(git: Git, remote: Remote, branch: str, ours: str, theirs: str) -> list[str]:
+def _local_only(git: Git, objects: Objects, remote: Remote, branch: str, ours: str, theirs: str) -> list[str]:
     """The commits that only `ours` has, oldest first. Raises NeedsHuman if some were on the remote once:
     then its history was rewritten, and sending them back would undo that."""
-    chain = git.text("rev-list", "--topo-order", "--reverse", ours, f"^{theirs}").split()
+    chain = only_in(git, ours, [theirs])
     ref = remote.tracked_branch
     seen = git.text("log", "-g", f"--max-count={_REMEMBERED}", "--format=%H", ref, "--", check=False).split()
     # The value before the oldest entry, where git keeps it: that of the clone.
     first = (
         git.text("rev-parse", "--quiet", "--verify", f"{ref}@{{{len(seen)}}}", check=False) if seen else ""
     )
-    published = {*seen, first} - {theirs, ""}
-    if not published:
+    published = [oid for oid in dict.fromkeys([*seen, first]) if oid not in (theirs, "")]
+    if not chain or not published:
         return chain
-    asked = "\n".join([ours, f"^{theirs}", *(f"^{oid}" for oid in published)]).encode()
-    unseen = set(git.run("rev-list", "--ignore-missing", "--stdin", stdin=asked).out.decode().split())
+    # (git may have collected some)
+    unseen = set(only_in(git, ours, [theirs, *(oid for oid in published if objects.resolve(oid))]))
     gone = [oid for oid in chain if oid not in unseen]
     if gone:
         short = f"{remote.label}/{remote.branch[len(HEADS) :]}"
@@ -349,8 +350,3 @@ def _unrelated(repository: Repository, remote: Remote, branch: str) -> NeedsHuma
 def _named(git: Git, commits: Sequence[str]) -> str:
     shown = git.text("log", "--no-walk=unsorted", "--format=%h %s", *commits[:_SHOWN]).splitlines()
     return "; ".join(shown) + (f"; and {len(commits) - _SHOWN} more" if len(commits) > _SHOWN else "")
-
-
-def count(git: Git, old: str | None, new: str) -> int:
-    """How many commits `new` has that `old` has not."""
-    return int(git.text("rev-list", "--count", new, *([f"^{old}"] if old else [])))

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from gitstate.edge import hosting, notes, pushing, remote, tracking
 from gitstate.edge.author import Author
-from gitstate.edge.branch import Way, bring_forward, compare_and_swap, count, users_commits
+from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
 from gitstate.edge.git import Git
+from gitstate.edge.history import contains, only_in
 from gitstate.edge.objects import Objects
 from gitstate.edge.pushing import Answer, Pushed
 from gitstate.edge.remote import BRANCHES, HOMES, NOTES, Fetched, Remote
@@ -248,7 +249,7 @@ def preview(
         came.append(0 if merged is None else _changed(git, ours, merged))
         went.append(0 if merged is None else _changed(git, theirs, merged))
     ours = objects.resolve(branch) if branch else None
-    bring = count(git, ours, fetched.branch) if fetched.branch else 0
+    bring = len(only_in(git, fetched.branch, [ours] if ours else [])) if fetched.branch else 0
     send, users = users_commits(git, objects, ours, there, fetched.branch) if ours else (0, 0)
     return Outcome(there, came=Amount(bring, *came), went=Amount(send, *went), users_commits=users)
 
@@ -301,7 +302,7 @@ def _merge_ref(git: Git, repository: Repository, objects: Objects, ref: str, tra
     """Merge one notes ref; how many objects' notes it changed here."""
     for attempt in range(_SWAPS):
         ours, theirs = objects.resolve(ref), objects.resolve(tracking)
-        if theirs is None or ours == theirs or (ours and _is_ancestor(git, theirs, ours)):
+        if theirs is None or ours == theirs or (ours and contains(git, ours, theirs)):
             return 0
         remote.fetch_missing(git, _blobs(git, theirs))
         new = _union(git, repository, objects, ours, theirs)
@@ -325,18 +326,13 @@ def _union(git: Git, repository: Repository, objects: Objects, ours: str | None,
     assert merged is not None
     if merged == objects.resolve(f"{theirs}^{{tree}}"):
         return theirs
-    parents = [theirs] if _is_ancestor(git, ours, theirs) else [ours, theirs]
+    parents = [theirs] if contains(git, theirs, ours) else [ours, theirs]
     return Author(git, repository, objects, sign=False).commit(merged, parents, b"gitstate: union of notes\n")
 
 
 def _blobs(git: Git, notes_commit: str) -> Iterator[str]:
     """The blobs of all notes; listed only if somebody asks."""
     yield from (blob for _, blob in notes.pairs(git, notes_commit))
-
-
-def _is_ancestor(git: Git, old: str, new: str) -> bool:
-    """Whether `new` contains `old`, as far as this clone's history tells."""
-    return git.run("merge-base", "--is-ancestor", old, new, check=False).code == 0
 
 
 def _changed(git: Git, old: str | None, new: str) -> int:

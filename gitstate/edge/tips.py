@@ -13,6 +13,7 @@ from typing import NamedTuple, Optional
 from gitstate.edge import notes
 from gitstate.edge.cache import Cache
 from gitstate.edge.git import Git
+from gitstate.edge.history import contains
 from gitstate.edge.objects import Objects
 from gitstate.edge.repo import (
     LOG,
@@ -171,10 +172,8 @@ def _union(
         return tree
     merged: Optional[str] = known.get((tree, theirs))
     if merged is None or objects.resolve(merged) is None:
-        if own and not git.run("merge-base", "--is-ancestor", commit, own, check=False).code:
-            merged = tree  # merged before
-        else:
-            merged = notes.union(git, objects, tree, theirs)
+        merged_before = own and contains(git, own, commit)
+        merged = tree if merged_before else notes.union(git, objects, tree, theirs)
         cache.save(
             "unions", {**known, (tree, theirs): merged} if len(known) < 8 else {(tree, theirs): merged}
         )

@@ -365,6 +365,47 @@ def test_a_rewritten_history_is_noticed_from_what_the_clone_brought(bare: Bare, 
     refused(clone, "rewritten.*secret")
 
 
+def slow(commits: int, other: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many commits of somebody whose clock is slow by days."""
+    with monkeypatch.context() as clock:
+        for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"):
+            clock.setenv(name, "1700000000 +0000")
+        for number in range(commits):
+            other.record(f"out/{number}.md", str(number))
+    push(other)
+
+
+def test_p3_own_commits_go_onto_many_by_a_clock_that_is_slow(
+    clone: Clone, other: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other.commit(plan="another")
+    push(other)
+    forward(clone)
+    slow(9, other, monkeypatch)
+    clone.record("out/mine.md", "mine")
+    moved = forward(clone)
+    assert (moved.way, moved.came, len(moved.replaced)) == (Way.REPARENTED, 9, 1)
+    assert {"out/mine.md", "out/8.md"} <= set(clone.files())
+
+
+def test_p3_what_a_clock_that_is_slow_recorded_over_is_not_brought_back(
+    clone: Clone, other: Clone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other.record("out/0.md", "by an older prompt")
+    push(other)
+    forward(clone)
+    slow(9, other, monkeypatch)  # this very output anew, too
+    clone.record("out/mine.md", "mine")
+    moved = branch_choosing_ours(clone)
+    assert (moved.way, len(moved.replaced)) == (Way.REPARENTED, 1)
+    assert clone.files()["out/0.md"] == "0"
+
+
+def branch_choosing_ours(clone: Clone) -> Forward:
+    """`forward` where whatever counts as ours stays."""
+    return forward(clone, choose=lambda path, ours, theirs: ours)
+
+
 def test_a_merge_under_way_is_not_disturbed(clone: Clone, other: Clone) -> None:
     other.commit(one="1")
     push(other)

@@ -1,0 +1,42 @@
+"""What one line of history has and others have not, whatever its commits are dated.
+
+`git rev-list A ^B` goes through commits by their dates, and stops looking a few commits (SLOP in git's revision.c)
+after the last one that it still wants. Where somebody whose clock is slow has put more than that on B, it lists commits
+that B has. `git merge-base` looks until nothing is left to find, and tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gitstate.edge.git import Git
+
+
+def contains(git: Git, new: str, old: str) -> bool:
+    """Whether the commit `new` is or follows `old`, as far as this clone's history tells."""
+    return git.run("merge-base", "--is-ancestor", old, new, check=False).code == 0
+
+
+def only_in(git: Git, tip: str, others: Sequence[str]) -> list[str]:
+    """The commits that `tip` has and none of the commits `others` has, oldest first."""
+    bases = _bases(git, tip, others) if others else []
+    found = [line.split(" ") for line in _listed(git, "--parents", tip, *(f"^{base}" for base in bases))]
+    commits = [oid for oid, *_ in found]
+    # If any of them is a base's all the same (behind a merge, say), then so is one of those that stand on none of them.
+    bottoms = [oid for oid, *parents in found if set(parents).isdisjoint(commits)]
+    if bases and any(contains(git, base, oid) for oid in bottoms for base in bases):
+        theirs = set(_listed(git, *bases))
+        return [oid for oid in _listed(git, tip) if oid not in theirs]
+    return commits
+
+
+def _bases(git: Git, tip: str, others: Sequence[str]) -> list[str]:
+    """The best commits that `tip` shares with any of `others`."""
+    found = git.text("merge-base", "--all", tip, *others, check=False).split()
+    if not found and len(others) > 1:  # one of them may have lost its past; the others have not
+        found = [base for other in others for base in _bases(git, tip, [other])]
+    return found
+
+
+def _listed(git: Git, *arguments: str) -> list[str]:
+    return git.text("rev-list", "--topo-order", "--reverse", *arguments).splitlines()
