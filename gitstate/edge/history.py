@@ -22,11 +22,13 @@ def only_in(git: Git, tip: str, others: Sequence[str]) -> list[str]:
     bases = _bases(git, tip, others) if others else []
     found = [line.split(" ") for line in _listed(git, "--parents", tip, *(f"^{base}" for base in bases))]
     commits = [oid for oid, *_ in found]
-    # If any of them is a base's all the same (behind a merge, say), then so is one of those that stand on none of them.
-    bottoms = [oid for oid, *parents in found if set(parents).isdisjoint(commits)]
-    if bases and any(contains(git, base, oid) for oid in bottoms for base in bases):
-        theirs = set(_listed(git, *bases))
-        return [oid for oid in _listed(git, tip) if oid not in theirs]
+    if any(len(parents) > 1 for _, *parents in found):
+        # A merge may lead around a base to what that has, too; then also to one that stands on none of the others.
+        listed = set(commits)
+        lowest = [oid for oid, *parents in found if listed.isdisjoint(parents)]
+        if any(contains(git, base, oid) for oid in lowest for base in bases):
+            theirs = set(_listed(git, *bases))
+            return [oid for oid in _listed(git, tip) if oid not in theirs]
     return commits
 
 
