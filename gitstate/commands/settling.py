@@ -148,7 +148,11 @@ def _promote(session: Session, group: Sequence[Judged]) -> dict[str, tuple[str, 
     news = {path: new for judged in free.values() for path, new in _news(session, judged)}
     with session.guard.writing(news) as others:
         named = write_all(list(news.values()), session.disk)
-        others.update(path for path, ours in zip(news, named) if not ours)
+        others.update(
+            path
+            for (path, new), ours in zip(news.items(), named)
+            if not ours and protect.content(session.root, path) != new.data
+        )
     for attempt, judged in free.items():
         taken[attempt] = tuple(path for path in judged.intent.outputs if path in others)
     return taken
@@ -163,9 +167,13 @@ def _taken(session: Session, judged: Judged) -> tuple[str, ...]:
     return tuple(
         path
         for path, before, data in zip(intent.outputs, intent.before, judged.outputs)
-        if not protect.unchanged(session.root, path, before)
-        and protect.content(session.root, path) not in (None, data)
+        if not _is_free(session.root, path, before, data)
     )
+
+
+def _is_free(root: str, path: str, before: Optional[str], data: bytes) -> bool:
+    """Whether an output may be put at its path: what its attempt found there still stands, or nothing, or itself."""
+    return protect.unchanged(root, path, before) or protect.content(root, path) in (None, data)
 
 
 def _news(session: Session, judged: Judged) -> Iterator[tuple[str, New]]:
@@ -177,13 +185,9 @@ def _news(session: Session, judged: Judged) -> Iterator[tuple[str, New]]:
         standing = protect.content(session.root, path)
         if standing != data:
             replace = standing is not None and (before is not None or not standing)
-            is_free = partial(_still_stands, session.root, path, standing)
+            is_free = partial(_is_free, session.root, path, before, data)
             full, temp = os.path.join(session.root, path), os.path.basename(temporary)
             yield path, New(full, data, temp, replace, session.root, is_free)
-
-
-def _still_stands(root: str, path: str, content: Optional[bytes]) -> bool:
-    return protect.content(root, path) == content
 
 
 def _taken_on_branch(session: Session, judged: Judged) -> tuple[str, ...]:

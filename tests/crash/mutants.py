@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from gitstate.edge.files import New
 from tests.crash.pinned import Plant
 from tests.crash.supervise import Call
 
@@ -58,7 +59,12 @@ def in_place() -> None:
             file.write(data[: len(data) // 2])
             file.write(data[len(data) // 2 :])
 
-    settling.write_whole = restore.write_whole = write  # type: ignore[assignment]
+    def write_all(news: Sequence[New], disk: Any) -> list[bool]:
+        for new in news:
+            write(new.path, new.data, new.temp)
+        return [True for _ in news]
+
+    settling.write_all, restore.write_whole = write_all, write  # type: ignore[assignment]
 
 
 def refs_before_objects() -> None:
@@ -233,12 +239,12 @@ def replaces_anything() -> None:
     from gitstate.commands import settling
     from gitstate.edge import protect
 
-    write = settling.write_whole
+    write = settling.write_all
 
-    def over(path: str, data: bytes, temp: str, **more: Any) -> None:
-        write(path, data, temp, **{**more, "replace": True})
+    def over(news: Sequence[New], disk: Any) -> list[bool]:
+        return write([new._replace(replace=True) for new in news], disk)
 
-    settling.write_whole = over
+    settling.write_all = over
     protect.unchanged = lambda *_: True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -48,6 +49,50 @@ def test_p5_nothing_is_paid_for_where_no_file_can_stand(tmp_path: Path) -> None:
     world.a.run(code=3)
     world.a.run("--redo", "one", code=3)
     assert world.calls() == []
+
+
+# Somebody does something in the instant before the group's outputs get their places, and once more right before.
+MEANWHILE = """
+import os
+from gitstate.edge import attempts, files
+
+def disturbed(module, name):
+    plain = getattr(module, name)
+    def first(*arguments):
+        if os.environ["WHEN"] == name and (name == "written" or arguments[1].path.endswith("out/one.md")):
+            exec(os.environ["DO"])
+        return plain(*arguments)
+    setattr(module, name, first)
+
+disturbed(attempts.Attempts, "written")
+disturbed(files, "_name")
+"""
+
+
+@pytest.mark.parametrize("when", ["written", "_name"])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("do", "code", "stays"),
+    [
+        ("open('out/one.md', 'w').write('mine\\n')", 3, "mine\n"),
+        ("open('out/one.md', 'w').write('the answer\\n')", 0, "the answer\n"),
+        ("os.path.exists('out/one.md') and os.unlink('out/one.md')", 0, "the answer\n"),
+    ],
+    ids=["edits", "writes-the-same", "deletes"],
+)
+def test_p5_what_somebody_does_right_before_outputs_are_placed_is_not_undone(
+    tmp_path: Path, when: str, count: int, do: str, code: int, stays: str
+) -> None:
+    world = World(tmp_path, items=["one", "two", "three"][:count])
+    world.a.run()
+    world.a.commit({"prompts/article.md": "Write anew about {{ slug }}.\n"})
+    world.tell(answer="the answer\n")
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start/sitecustomize.py").write_text(MEANWHILE)
+    path = os.pathsep.join([str(tmp_path / "start"), os.environ.get("PYTHONPATH", "")])
+    world.a.gitstate("run", "-j", "3", code=code, WHEN=when, DO=do, PYTHONPATH=path)
+    assert world.a.read("out/one.md") == stays
+    assert world.a.status() == (" M out/one.md" if code else "")
 
 
 @pytest.mark.parametrize("before", ["new", "stale"])
