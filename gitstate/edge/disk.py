@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Optional
@@ -17,9 +18,14 @@ Sync = Callable[[int], None]
 
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)  # how a folder is opened
 _MOUNTS = "/proc/self/mountinfo"
-# File systems whose server is told of the flush of a file and not of that of the whole: Linux keeps the latter from it
-# (fs/fuse/inode.c, `fuse_sync_fs`; with bindfs it answers 0 and nothing is forced out), or has no word for it.
-_DEAF = ("9p", "cifs", "fuse", "fuseblk", "smb3", "vboxsf")
+# File systems of which the flush of the whole forces out all that was written. Others have a server that is told of the
+# flush of a file and not of that (FUSE: fs/fuse/inode.c, `fuse_sync_fs`; with bindfs the call answers 0 and nothing
+# happens), or have no word for it.
+_WHOLE = {
+    "bcachefs", "btrfs", "ceph", "exfat", "ext2", "ext3", "ext4", "f2fs", "jfs", "nfs", "nfs4", "nilfs2", "ntfs3",
+    "overlay", "ramfs", "reiserfs", "tmpfs", "vfat", "xfs", "zfs",
+}  # fmt: skip
+_TELLS = (5, 8)  # the first Linux whose syncfs(2) tells of errors when writing
 _ROOM = 65_536  # bytes; less than this is a full disk
 
 
@@ -62,8 +68,8 @@ def has_no_room(folder: str) -> bool:
 
 
 def whole_filesystem() -> Optional[Sync]:
-    """A function that flushes the file system of a descriptor (Linux's syncfs); None where there is none."""
-    if sys.platform != "linux":
+    """A function that flushes the file system of a descriptor (Linux's syncfs); None where there is none to rely on."""
+    if sys.platform != "linux" or _version(os.uname().release) < _TELLS:
         return None
     import ctypes  # 4 ms that a reading command need not pay
 
@@ -79,6 +85,10 @@ def whole_filesystem() -> Optional[Sync]:
                 raise OSError(code, os.strerror(code))
 
     return sync
+
+
+def _version(release: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", release)[:2]))
 
 
 def _types() -> dict[int, str]:
@@ -112,8 +122,9 @@ class Barrier:
         the kernel reports an error of its background writeback to those that were open when it happened."""
         if self._sync is True:
             types = _types()
-            deaf = any(types.get(os.stat(root).st_dev, "").split(".")[0] in _DEAF for root in self._roots)
-            self._sync = None if deaf else whole_filesystem()
+            kinds = {types.get(os.stat(root).st_dev) for root in self._roots}
+            # (btrfs has devices that no mount names)
+            self._sync = whole_filesystem() if kinds <= {*_WHOLE, None} else None
         if self._sync and not self._devices:
             for root in self._roots:
                 device = os.stat(root).st_dev

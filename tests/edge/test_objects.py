@@ -171,7 +171,7 @@ def test_where_a_whole_file_system_cannot_be_flushed_each_file_and_folder_is(
     ("kind", "alone"),
     [
         ("ext4", False),
-        ("virtiofs", False),
+        ("virtiofs", True),
         ("fuse.sshfs", True),
         ("fuseblk", True),
         ("9p", True),
@@ -190,6 +190,21 @@ def test_p8_a_file_system_whose_server_hears_of_no_flush_of_the_whole_is_flushed
         barrier = Barrier(*roots)
         assert barrier.one_by_one == alone
         barrier.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere each file is flushed by itself anyway")
+@pytest.mark.parametrize(
+    ("release", "alone"),
+    [("4.18.0-513.el8.x86_64", True), ("5.4.0-1", True), ("5.8", False), ("10.0-rc1", False)],
+)
+def test_p8_a_linux_that_tells_of_no_errors_when_all_is_flushed_flushes_file_by_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, alone: bool
+) -> None:
+    names = os.uname()
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result((*names[:2], release, *names[3:])))
+    barrier = Barrier(str(tmp_path))
+    assert barrier.one_by_one == alone
+    barrier.close()
 
 
 @pytest.mark.skipif(
