@@ -100,5 +100,4 @@ class _Fence:
             return
         with suppress(GitstateError, OSError):  # (then it is seen first the next time)
             self._leases.read(self._begun)
-            if seen := self._memory.dated(self._leases.seen, self._begun):
-                self._memory.keep(seen, self._memory.holders)
+            self._memory.keep(self._memory.dated(self._leases.seen, self._begun), self._memory.holders)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 
 from gitstate.core import lease
 from gitstate.core.lease import Seen
@@ -60,9 +60,11 @@ class Memory:
         """Remember, durably, a name that is going to claim."""
         self._write({**self._fields, "holders": sorted({*self.holders, holder})})
 
-    def keep(self, seen: Mapping[str, Seen], holders: Iterable[str]) -> None:
+    def keep(self, seen: Mapping[str, Seen], holders: Collection[str]) -> None:
         """Remember what is seen, and of one's own names those that still may hold something."""
         times = {bucket: [one.oid, one.since] for bucket, one in seen.items() if math.isfinite(one.since)}
+        if not (times or holders or self._fields):
+            return  # nobody has ever claimed anything
         self._write({**self._fields, "holders": sorted(holders), "boot": lock.boot(), "seen": times})
 
     def _identity(self) -> list[int] | None:

@@ -609,6 +609,28 @@ def test_what_a_sync_saw_of_a_dead_holder_counts_when_its_lease_ends(tmp_path: P
     assert world.paid() == {"one/article": 2}
 
 
+def test_p10_a_lease_that_comes_back_late_is_seen_anew(tmp_path: Path) -> None:
+    world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
+    world.tell("one", hang=True, once=True)
+    running = dead.start("run")
+    until(lambda: asked(world, "one"), running)
+    running.kill()
+    ref, oid = world.git(
+        world.remote, "for-each-ref", "--format=%(refname) %(objectname)", "refs/gitstate/lease"
+    ).split()
+
+    def since() -> list[float]:
+        other.gitstate("sync", code=0)
+        (memory,) = (other.state / "leases").iterdir()
+        return [time for _, time in json.loads(memory.read_text())["seen"].values()]
+
+    first = since()
+    world.git(world.remote, "update-ref", "-d", ref)
+    assert since() == []
+    world.git(world.remote, "update-ref", ref, oid)  # as by a push that was under way for long
+    assert since() > first
+
+
 def test_a_dry_sync_says_what_would_come_and_go_and_changes_nothing(tmp_path: Path) -> None:
     _, (one, other) = shared(tmp_path, items=["one", "two"])
     one.run("one")
