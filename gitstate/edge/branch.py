@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gitstate.edge import worktree
 from gitstate.edge.git import Git
-from gitstate.edge.history import only_in
+from gitstate.edge.history import count, only_in
 from gitstate.edge.objects import Objects
 from gitstate.edge.refs import Move, Refs
 from gitstate.edge.remote import HEADS, Fetched, Remote
@@ -56,8 +56,8 @@ def users_commits(git: Git, objects: Objects, tip: str, remote: Remote, there: s
 
     `there` is the remote's tip; without one, what else is known to be on that remote counts as published.
     """
-    tracked = git.text("for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote.label}/")
-    listed = only_in(git, tip, [there] if there else tracked.split())
+    known = ["--not", f"--remotes={remote.label}"]
+    listed = only_in(git, tip, [there]) if there else git.text("rev-list", tip, *known).split()
     return len(listed), sum(not is_ours(content(objects, oid)) for oid in listed)
 
 
@@ -119,7 +119,7 @@ def bring_forward(
         base = git.text("merge-base", ours, theirs, check=False) if ours else None
         if base == "":
             raise _unrelated(repository, remote, branch)
-        came = len(only_in(git, theirs, [ours] if ours else []))
+        came = count(git, theirs, [ours] if ours else [])
         if ours is None or base == ours:
             if mover.move(ours, theirs, "gitstate sync: fast-forward"):
                 return Forward(Way.FORWARDED, ours, theirs, came)

@@ -19,23 +19,30 @@ def contains(git: Git, new: str, old: str) -> bool:
 
 def only_in(git: Git, tip: str, others: Sequence[str]) -> list[str]:
     """The commits that `tip` has and none of the commits `others` has, oldest first."""
-    bases = _bases(git, tip, others) if others else []
-    found = [line.split(" ") for line in _listed(git, "--parents", tip, *(f"^{base}" for base in bases))]
-    commits = [oid for oid, *_ in found]
-    if any(len(parents) > 1 for _, *parents in found):
-        # A merge may lead around a base to what that has, too; then also to one that stands on none of the others.
-        listed = set(commits)
-        lowest = [oid for oid, *parents in found if listed.isdisjoint(parents)]
-        if any(contains(git, base, oid) for oid in lowest for base in bases):
-            theirs = set(_listed(git, *bases))
-            return [oid for oid in _listed(git, tip) if oid not in theirs]
-    return commits
+    bases, found = _above(git, tip, others)
+    if bases and any(len(parents) > 1 for _, *parents in found):
+        # A merge may lead around a base to what that has, too.
+        theirs = set(_listed(git, *bases))
+        return [oid for oid, *_ in found if oid not in theirs]
+    return [oid for oid, *_ in found]
+
+
+def count(git: Git, tip: str, others: Sequence[str]) -> int:
+    """How many those are, for people: in no time, and a few too many where clocks and merges are out of order."""
+    return len(_above(git, tip, others)[1])
+
+
+def _above(git: Git, tip: str, others: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+    """The best commits that `tip` shares with any of `others`, and those above them, each with its parents."""
+    bases = _bases(git, tip, list(dict.fromkeys(others))) if others else []
+    lines = _listed(git, "--parents", tip, *(f"^{base}" for base in bases))
+    return bases, [line.split(" ") for line in lines]
 
 
 def _bases(git: Git, tip: str, others: Sequence[str]) -> list[str]:
-    """The best commits that `tip` shares with any of `others`."""
-    found = git.text("merge-base", "--all", tip, *others, check=False).split()
-    if not found and len(others) > 1:  # one of them may have lost its past; the others have not
+    done = git.run("merge-base", "--all", tip, *others, check=False)
+    found = done.out.decode("ascii").split()
+    if not found and done.err and len(others) > 1:  # one of them has lost its past; the others have not
         found = [base for other in others for base in _bases(git, tip, [other])]
     return found
 

@@ -14,7 +14,7 @@ from gitstate.edge import hosting, notes, pushing, remote, tracking
 from gitstate.edge.author import Author
 from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
 from gitstate.edge.git import Git
-from gitstate.edge.history import contains, only_in
+from gitstate.edge.history import contains, count
 from gitstate.edge.objects import Objects
 from gitstate.edge.pushing import Answer, Pushed
 from gitstate.edge.remote import BRANCHES, HOMES, NOTES, Fetched, Remote
@@ -249,7 +249,7 @@ def preview(
         came.append(0 if merged is None else _changed(git, ours, merged))
         went.append(0 if merged is None else _changed(git, theirs, merged))
     ours = objects.resolve(branch) if branch else None
-    bring = len(only_in(git, fetched.branch, [ours] if ours else [])) if fetched.branch else 0
+    bring = count(git, fetched.branch, [ours] if ours else []) if fetched.branch else 0
     send, users = users_commits(git, objects, ours, there, fetched.branch) if ours else (0, 0)
     return Outcome(there, came=Amount(bring, *came), went=Amount(send, *went), users_commits=users)
 
