@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gitstate.edge import worktree
 from gitstate.edge.git import Git
-from gitstate.edge.history import count, only_in
+from gitstate.edge.history import above, count, only_in, shared
 from gitstate.edge.objects import Objects
 from gitstate.edge.refs import Move, Refs
 from gitstate.edge.remote import HEADS, Fetched, Remote
@@ -51,13 +51,16 @@ class Forward(NamedTuple):
     lost: tuple[Lost, ...] = ()
 
 
-def users_commits(git: Git, objects: Objects, tip: str, remote: Remote, there: str | None) -> tuple[int, int]:
+def users_commits(
+    git: Git, objects: Objects, tip: str, remote: Remote, bases: Sequence[str]
+) -> tuple[int, int]:
     """How many commits a push of `tip` would publish, and how many of them gitstate did not make.
 
-    `there` is the remote's tip; without one, what else is known to be on that remote counts as published.
+    `bases`: what `tip` shares with the remote's branch; where that has none, what else is known to be on that remote
+    counts as published.
     """
-    known = ["--not", f"--remotes={remote.label}"]
-    listed = only_in(git, tip, [there]) if there else git.text("rev-list", tip, *known).split()
+    others = ["--not", f"--remotes={remote.label}"]
+    listed = above(git, tip, bases) if bases else git.text("rev-list", tip, *others).split()
     return len(listed), sum(not is_ours(content(objects, oid)) for oid in listed)
 
 
@@ -116,16 +119,16 @@ def bring_forward(
         ours, theirs = objects.resolve(branch), fetched.branch
         if theirs is None or ours == theirs:
             return Forward(Way.ABSENT if theirs is None else Way.EQUAL, ours, ours)
-        base = git.text("merge-base", ours, theirs, check=False) if ours else None
-        if base == "":
+        bases = shared(git, ours, [theirs]) if ours else []
+        if ours and not bases:
             raise _unrelated(repository, remote, branch)
-        came = count(git, theirs, [ours] if ours else [])
-        if ours is None or base == ours:
+        came = count(git, theirs, bases)
+        if ours is None or bases == [ours]:
             if mover.move(ours, theirs, "gitstate sync: fast-forward"):
                 return Forward(Way.FORWARDED, ours, theirs, came)
             continue
-        chain = _local_only(git, objects, remote, branch, ours, theirs)
-        if base == theirs:
+        chain = _local_only(git, objects, remote, branch, ours, theirs, bases)
+        if bases == [theirs]:
             return Forward(Way.AHEAD, ours, ours)
         users = [oid for oid in chain if not is_ours(content(objects, oid))]
         if users:
@@ -151,9 +154,10 @@ def withhold(
     stays as it is. Raises what `bring_forward` does.
     """
     ours, theirs = objects.resolve(branch), objects.resolve(remote.tracked_branch)
-    if ours is None or theirs is None or git.text("merge-base", ours, theirs, check=False) != theirs:
+    bases = shared(git, ours, [theirs]) if ours and theirs else []
+    if ours is None or theirs is None or bases != [theirs]:
         return ()
-    chain = _local_only(git, objects, remote, branch, ours, theirs)
+    chain = _local_only(git, objects, remote, branch, ours, theirs, bases)
     if not chain or not all(is_ours(content(objects, oid)) for oid in chain):
         return ()
     try:
@@ -288,10 +292,12 @@ class Mover:
 # What is where
 
 
-def _local_only(git: Git, objects: Objects, remote: Remote, branch: str, ours: str, theirs: str) -> list[str]:
+def _local_only(
+    git: Git, objects: Objects, remote: Remote, branch: str, ours: str, theirs: str, bases: Sequence[str]
+) -> list[str]:
     """The commits that only `ours` has, oldest first. Raises NeedsHuman if some were on the remote once:
     then its history was rewritten, and sending them back would undo that."""
-    chain = only_in(git, ours, [theirs])
+    chain = above(git, ours, bases)
     ref = remote.tracked_branch
     seen = git.text("log", "-g", f"--max-count={_REMEMBERED}", "--format=%H", ref, "--", check=False).split()
     # The value before the oldest entry, where git keeps it: that of the clone.

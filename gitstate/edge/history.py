@@ -19,7 +19,23 @@ def contains(git: Git, new: str, old: str) -> bool:
 
 def only_in(git: Git, tip: str, others: Sequence[str]) -> list[str]:
     """The commits that `tip` has and none of the commits `others` has, oldest first."""
-    bases, found = _above(git, tip, others)
+    return above(git, tip, shared(git, tip, others))
+
+
+def shared(git: Git, tip: str, others: Sequence[str]) -> list[str]:
+    """The best commits that `tip` has in common with any of `others`; none where nothing is."""
+    if not others:
+        return []
+    done = git.run("merge-base", "--all", tip, *others, check=False)
+    found = done.out.decode("ascii").split()
+    if not found and done.err and len(others) > 1:  # one of them has lost its past; the others have not
+        found = [base for other in others for base in shared(git, tip, [other])]
+    return found
+
+
+def above(git: Git, tip: str, bases: Sequence[str]) -> list[str]:
+    """The commits that `tip` has and none of its ancestors `bases` has, oldest first."""
+    found = [line.split(" ") for line in _listed(git, "--parents", tip, *(f"^{base}" for base in bases))]
     if bases and any(len(parents) > 1 for _, *parents in found):
         # A merge may lead around a base to what that has, too.
         theirs = set(_listed(git, *bases))
@@ -27,24 +43,9 @@ def only_in(git: Git, tip: str, others: Sequence[str]) -> list[str]:
     return [oid for oid, *_ in found]
 
 
-def count(git: Git, tip: str, others: Sequence[str]) -> int:
-    """How many those are, for people: in no time, and a few too many where clocks and merges are out of order."""
-    return len(_above(git, tip, others)[1])
-
-
-def _above(git: Git, tip: str, others: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """The best commits that `tip` shares with any of `others`, and those above them, each with its parents."""
-    bases = _bases(git, tip, list(dict.fromkeys(others))) if others else []
-    lines = _listed(git, "--parents", tip, *(f"^{base}" for base in bases))
-    return bases, [line.split(" ") for line in lines]
-
-
-def _bases(git: Git, tip: str, others: Sequence[str]) -> list[str]:
-    done = git.run("merge-base", "--all", tip, *others, check=False)
-    found = done.out.decode("ascii").split()
-    if not found and done.err and len(others) > 1:  # one of them has lost its past; the others have not
-        found = [base for other in others for base in _bases(git, tip, [other])]
-    return found
+def count(git: Git, tip: str, bases: Sequence[str]) -> int:
+    """How many those are, for people: in no time, and some too many where both clocks and merges are out of order."""
+    return int(git.text("rev-list", "--count", tip, *(f"^{base}" for base in bases)))
 
 
 def _listed(git: Git, *arguments: str) -> list[str]:

@@ -14,7 +14,7 @@ from gitstate.edge import hosting, notes, pushing, remote, tracking
 from gitstate.edge.author import Author
 from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_commits
 from gitstate.edge.git import Git
-from gitstate.edge.history import contains, count
+from gitstate.edge.history import contains, count, shared
 from gitstate.edge.objects import Objects
 from gitstate.edge.pushing import Answer, Pushed
 from gitstate.edge.remote import BRANCHES, HOMES, NOTES, Fetched, Remote
@@ -249,8 +249,9 @@ def preview(
         came.append(0 if merged is None else _changed(git, ours, merged))
         went.append(0 if merged is None else _changed(git, theirs, merged))
     ours = objects.resolve(branch) if branch else None
-    bring = count(git, fetched.branch, [ours] if ours else []) if fetched.branch else 0
-    send, users = users_commits(git, objects, ours, there, fetched.branch) if ours else (0, 0)
+    bases = shared(git, ours, [fetched.branch]) if ours and fetched.branch else []
+    bring = count(git, fetched.branch, bases) if fetched.branch else 0
+    send, users = users_commits(git, objects, ours, there, bases) if ours else (0, 0)
     return Outcome(there, came=Amount(bring, *came), went=Amount(send, *went), users_commits=users)
 
 
@@ -367,7 +368,8 @@ def _weigh(
     )
     if there.branch not in updates:
         return 0, Amount(0, receipts, log)
-    commits, users = users_commits(git, objects, updates[there.branch], there, fetched.branch)
+    bases = [fetched.branch] if fetched.branch else []  # (it was brought in)
+    commits, users = users_commits(git, objects, updates[there.branch], there, bases)
     return users, Amount(commits, receipts, log)
 
 
