@@ -13,7 +13,6 @@ import re
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NamedTuple, Optional
 
@@ -88,6 +87,8 @@ def write_all(news: Sequence[New], disk: Barrier) -> list[bool]:
     not to be replaced. Raises as `write_whole`; what has its name by then is whole, and not to be relied on.
     """
     if disk.one_by_one and len(news) > 1:
+        from concurrent.futures import ThreadPoolExecutor  # which reading commands need not load
+
         with ThreadPoolExecutor(min(_AT_ONCE, len(news))) as pool:
             return [named for (named,) in pool.map(lambda new: _write([new], None), news)]
     parts = [news[start : start + _TOGETHER] for start in range(0, len(news), _TOGETHER)]

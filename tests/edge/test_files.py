@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -425,3 +427,8 @@ def test_no_folder_of_several_files_is_reached_through_a_symlink(tmp_path: Path,
     with pytest.raises(SymlinkInTheWay):
         write_all([new(tmp_path, "one"), new(tmp_path, "link/two", n=2)], disk)
     assert names(tmp_path / "real") == []
+
+
+def test_what_only_writers_need_is_imported_when_they_do() -> None:
+    code = "import sys, gitstate.edge.files, gitstate.edge.attempts; sys.exit('concurrent.futures' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
