@@ -202,12 +202,17 @@ def test_p4_the_answer_of_a_worker_that_came_late_is_used_where_nobody_else_brin
     agree(world, [slow, quick])
 
 
+def die(world: World, clone: Clone, slug: str) -> None:
+    """Kill a run in the middle of its call for a slug, which it holds a lease of."""
+    world.tell(slug, hang=True, once=True)
+    running = clone.start("run", slug)
+    until(lambda: asked(world, slug), running)
+    running.kill()
+
+
 def test_p10_what_a_killed_worker_held_is_taken_over_when_its_lease_has_ended(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one", "two"], lease=SHORT)
-    world.tell("one", hang=True, once=True)
-    running = dead.start("run", "one")
-    until(lambda: asked(world, "one"), running)
-    running.kill()
+    die(world, dead, "one")
     assert "1 work is held by 1 other at work" in other.run(code=75).err
     assert "two/article" in world.paid()
     other.run("--wait")
@@ -220,10 +225,7 @@ def test_what_a_killed_run_held_is_given_back_by_the_next_command_of_its_clone(
     tmp_path: Path, command: list[str]
 ) -> None:
     world, (dead, other) = shared(tmp_path, items=["one", "two"])
-    world.tell("one", hang=True, once=True)
-    running = dead.start("run", "one")
-    until(lambda: asked(world, "one"), running)
-    running.kill()
+    die(world, dead, "one")
     assert leases(world)
     dead.gitstate(*command, code=0)
     assert leases(world) == []
@@ -251,20 +253,14 @@ def test_a_run_that_waits_outlasts_a_remote_that_is_away_for_a_while(tmp_path: P
 
 def test_a_lease_ends_also_for_runs_that_do_not_wait(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
-    world.tell("one", hang=True, once=True)
-    running = dead.start("run")
-    until(lambda: asked(world, "one"), running)
-    running.kill()
+    die(world, dead, "one")
     until(lambda: other.gitstate("run").code == 0)
     assert world.paid() == {"one/article": 2}
 
 
 def test_what_a_killed_run_of_this_clone_held_is_taken_over_at_once(tmp_path: Path) -> None:
     world, (clone, _) = shared(tmp_path, items=["one"], lease="1d")
-    world.tell("one", hang=True, once=True)
-    running = clone.start("run")
-    until(lambda: asked(world, "one"), running)
-    running.kill()
+    die(world, clone, "one")
     assert len(leases(world)) == 1
     clone.run()
     assert leases(world) == []
@@ -593,10 +589,7 @@ def test_status_says_who_holds_what_without_asking_the_remote(tmp_path: Path) ->
 
 def test_what_a_sync_saw_of_a_dead_holder_counts_when_its_lease_ends(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
-    world.tell("one", hang=True, once=True)
-    running = dead.start("run")
-    until(lambda: asked(world, "one"), running)
-    running.kill()
+    die(world, dead, "one")
 
     def left() -> float:
         other.gitstate("sync", code=0)
@@ -611,10 +604,7 @@ def test_what_a_sync_saw_of_a_dead_holder_counts_when_its_lease_ends(tmp_path: P
 
 def test_p10_a_lease_that_comes_back_late_is_seen_anew(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one"], lease=SHORT)
-    world.tell("one", hang=True, once=True)
-    running = dead.start("run")
-    until(lambda: asked(world, "one"), running)
-    running.kill()
+    die(world, dead, "one")
     ref, oid = world.git(
         world.remote, "for-each-ref", "--format=%(refname) %(objectname)", "refs/gitstate/lease"
     ).split()
