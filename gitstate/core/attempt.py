@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Optional
 
 from blake3 import blake3
 
@@ -57,6 +57,46 @@ def lift(step: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             said = facts.pop("said")
             lifted["facts"] = {**facts, "stdout": "", "stderr": said, "filed": False}
     return lifted
+
+
+def as_facts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """How the command ended, as the judgement needs it. Raises TypeError where it is something else."""
+    for name in ("ended_by", "stdout", "stderr"):
+        as_text(fields[name])
+    for name in ("code", "signal"):
+        if fields[name] is not None:
+            as_number(fields[name])
+    if not isinstance(fields["filed"], bool):
+        raise TypeError("filed is neither true nor false")
+    return {**fields, "missing": [*map(as_number, fields["missing"])], "usage": dict(fields["usage"])}
+
+
+def as_text(value: Any) -> str:
+    """A field that is a text. Raises TypeError where it is something else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.40} is no text")
+    return value
+
+
+def as_number(value: Any) -> int:
+    """A field that is a whole number. Raises as `as_text`."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.40} is no number")
+    return value
+
+
+def as_texts(values: Any) -> tuple[str, ...]:
+    """A field that lists texts. Raises as `as_text`."""
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r:.40} is no list")
+    return tuple(map(as_text, values))
+
+
+def as_texts_or_none(values: Any) -> tuple[Optional[str], ...]:
+    """A field that lists texts, or None for what is not there. Raises as `as_text`."""
+    if not isinstance(values, list):
+        raise TypeError(f"{values!r:.40} is no list")
+    return tuple(None if value is None else as_text(value) for value in values)
 
 
 def _dump(fields: Mapping[str, Any]) -> bytes:

@@ -24,7 +24,16 @@ from typing import Any, Literal, NamedTuple, Optional
 
 from blake3 import blake3
 
-from gitstate.core.attempt import NewerFormat, decode, encode
+from gitstate.core.attempt import (
+    NewerFormat,
+    as_facts,
+    as_number,
+    as_text,
+    as_texts,
+    as_texts_or_none,
+    decode,
+    encode,
+)
 from gitstate.core.material import Material, from_json, to_json
 from gitstate.edge.disk import Barrier, flush, flush_folder
 from gitstate.edge.files import New, write_all, write_whole
@@ -299,7 +308,7 @@ class Attempts:
                 spooled = self._spooled(intent)
             if f"{attempt}.written" in names:
                 step = "written"
-                written = _texts(self._load(attempt, step)["outputs"])
+                written = as_texts(self._load(attempt, step)["outputs"])
         except NewerFormat as error:
             raise CorruptState(
                 f"{self._path(attempt, step)}: a newer gitstate wrote this attempt's record ({error}).",
@@ -345,63 +354,27 @@ class Attempts:
             outputs.append(data)
         if len(outputs) not in (0, len(intent.outputs)):
             raise ValueError("it does not name as many files as its stage has outputs")
-        at = intent.at if fields["at"] is None else _text(fields["at"])
-        return Spooled(tuple(outputs), float(fields["seconds"]), _facts(fields["facts"]), at)
+        at = intent.at if fields["at"] is None else as_text(fields["at"])
+        return Spooled(tuple(outputs), float(fields["seconds"]), as_facts(fields["facts"]), at)
 
 
 def _intent(fields: Mapping[str, Any]) -> Intent:
     intent = Intent(
-        attempt=_text(fields["attempt"]),
-        slug=_text(fields["slug"]),
-        stage=_text(fields["stage"]),
-        work=_text(fields["work"]),
-        scheme=_number(fields["scheme"]),
-        components={_text(name): _text(digest) for name, digest in fields["components"].items()},
-        outputs=_texts(fields["outputs"]),
-        temporaries=_texts(fields["temporaries"]),
-        at=_text(fields["at"]),
+        attempt=as_text(fields["attempt"]),
+        slug=as_text(fields["slug"]),
+        stage=as_text(fields["stage"]),
+        work=as_text(fields["work"]),
+        scheme=as_number(fields["scheme"]),
+        components={as_text(name): as_text(digest) for name, digest in fields["components"].items()},
+        outputs=as_texts(fields["outputs"]),
+        temporaries=as_texts(fields["temporaries"]),
+        at=as_text(fields["at"]),
         material=from_json(fields["material"]),
-        committed=_texts_or_none(fields["committed"]),
-        before=_texts_or_none(fields["before"]),
-        branch=_text(fields["branch"]),
-        root=_text(fields["root"]),
+        committed=as_texts_or_none(fields["committed"]),
+        before=as_texts_or_none(fields["before"]),
+        branch=as_text(fields["branch"]),
+        root=as_text(fields["root"]),
     )
     if {len(intent.temporaries), len(intent.committed), len(intent.before)} != {len(intent.outputs) or None}:
         raise ValueError("it does not tell as much of each output")
     return intent
-
-
-def _facts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """How the command ended, as the judgement needs it. Raises TypeError where it is something else."""
-    for name in ("ended_by", "stdout", "stderr"):
-        _text(fields[name])
-    for name in ("code", "signal"):
-        if fields[name] is not None:
-            _number(fields[name])
-    if not isinstance(fields["filed"], bool):
-        raise TypeError("filed is neither true nor false")
-    return {**fields, "missing": [*map(_number, fields["missing"])], "usage": dict(fields["usage"])}
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int:
-        raise TypeError(f"{value!r:.40} is no number")
-    return value
-
-
-def _texts(values: Any) -> tuple[str, ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"{values!r:.40} is no list")
-    return tuple(map(_text, values))
-
-
-def _texts_or_none(values: Any) -> tuple[Optional[str], ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"{values!r:.40} is no list")
-    return tuple(None if value is None else _text(value) for value in values)
