@@ -51,21 +51,25 @@ def test_p5_nothing_is_paid_for_where_no_file_can_stand(tmp_path: Path) -> None:
     assert world.calls() == []
 
 
-# Somebody does something in the instant before the group's outputs get their places, and once more right before.
+# Somebody does something in the instant before the outputs of the group with `one` get their places, and once more
+# right before its own does. (Of three works at once, each may come in a group of its own, in any order.)
 MEANWHILE = """
 import os
 from gitstate.edge import attempts, files
 
-def disturbed(module, name):
+def disturbed(module, name, is_one):
     plain = getattr(module, name)
     def first(*arguments):
-        if os.environ["WHEN"] == name and (name == "written" or arguments[1].path.endswith("out/one.md")):
+        if os.environ["WHEN"] == name and is_one(*arguments):
             exec(os.environ["DO"])
         return plain(*arguments)
     setattr(module, name, first)
 
-disturbed(attempts.Attempts, "written")
-disturbed(files, "_name")
+def has_one(store, outputs, disk):
+    return any(store.read(attempt).intent.slug == "one" for attempt in outputs)
+
+disturbed(attempts.Attempts, "written", has_one)
+disturbed(files, "_name", lambda folder, new: new.path.endswith("out/one.md"))
 """
 
 
