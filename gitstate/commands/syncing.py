@@ -83,6 +83,7 @@ class Syncing:
         elif self._there is not None:
             try:
                 self._sync(push=False)
+                self._there = remote.pick(self.clone.git, self.aim.branch) or self._there  # (set up by now)
                 if self.push != "never":
                     hosting.require_same(self.clone.git, self.clone.objects, self._there)
             except ComeBackLater as error:

@@ -344,6 +344,16 @@ def test_works_are_claimed_without_a_word_in_the_configuration_where_that_is_ask
     agree(world, clones)
 
 
+@pytest.mark.parametrize("claim", [(), ("--claim",)], ids=["alone", "claims"])
+def test_the_configuration_is_written_when_a_run_begins_and_then_left_alone(
+    tmp_path: Path, claim: tuple[str, ...]
+) -> None:
+    world = World(tmp_path, items=["one"], remote=True)
+    world.tell(before=f"ls -i {world.a.path}/.git/config > {tmp_path}/began")
+    world.a.run(*claim)
+    assert (tmp_path / "began").read_text().split()[0] == str((world.a.path / ".git/config").stat().st_ino)
+
+
 def test_without_a_remote_there_is_nobody_to_share_with(tmp_path: Path) -> None:
     world = World(tmp_path, coordinate="leases")
     assert "claim" not in world.a.run().err
