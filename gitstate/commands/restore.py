@@ -66,8 +66,7 @@ def _bring_here(session: Session, wanted: Sequence[tuple[Status, Receipt]]) -> N
     """In a partial clone, fetch what is missing in one batch."""
     clone = session.clone
     blobs = [blob for _, receipt in wanted for _, blob in receipt.outputs if not clone.objects.resolve(blob)]
-    if blobs and clone.git.text("config", "--get-regexp", r"^remote\..*\.promisor$", check=False):
-        remote.fetch_missing(clone.git, blobs)
+    remote.fetch_missing(clone.git, blobs)
 
 
 def _put(session: Session, status: Status, receipt: Receipt) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Optional
 
 from gitstate.edge.git import DURABLE, Git
@@ -26,9 +27,13 @@ class Author:
         self._author = _ident(git, "GIT_AUTHOR_IDENT")
         self._committer = _ident(git, "GIT_COMMITTER_IDENT")
         self._fixed = ("GIT_AUTHOR_DATE" in git.env, "GIT_COMMITTER_DATE" in git.env)  # else: when it is made
-        hooks = git.text("rev-parse", "--git-path", "hooks")
-        self._hook = os.path.join(repository.root, hooks, "commit-msg")
+        self._root = repository.root
         self._message = os.path.join(repository.state, "commit-message")
+
+    @cached_property
+    def _hook(self) -> str:
+        hooks = self._git.text("rev-parse", "--git-path", "hooks")
+        return os.path.join(self._root, hooks, "commit-msg")
 
     def message(self, subject: str, trailers: Sequence[str]) -> bytes:
         """The message of a commit on the user's branch. NeedsHuman if the commit-msg hook refuses it."""

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import IO, NamedTuple, Optional
 
 from gitstate.errors import GitFailed, UsageError
@@ -105,6 +106,19 @@ class Git:
         self.root = root
         self.env = environment(keep_index)
         self.inherit = tuple(inherit)
+
+    @cached_property
+    def common_dir(self) -> str:
+        """The folder of the repository that all its working trees share; its absolute path."""
+        return self.text("rev-parse", "--path-format=absolute", "--git-common-dir")
+
+    @cached_property
+    def promisor(self) -> str:
+        """The remote that holds what this clone left out, being a partial one; "" for a clone that is whole."""
+        settings = ("--type=bool", "--get-regexp", r"^remote\..*\.promisor$")
+        listed = self.text("config", *settings, check=False).splitlines()
+        names = [line[len("remote.") : -len(".promisor true")] for line in listed if line.endswith(" true")]
+        return names[0] if names else ""
 
     def run(
         self,

@@ -24,11 +24,10 @@ def lock_path(common_dir: str) -> str:
 
 def change(git: Git, *arguments: str) -> None:
     """`git config ARGUMENTS` on the repository's own file. Raises ComeBackLater while somebody else has its lock."""
-    common_dir = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    lock = lock_path(common_dir)
+    lock = lock_path(git.common_dir)
     path = lock[: -len(".lock")]
     private = os.path.join(os.path.dirname(path), _PRIVATE)
-    owner = index.owner_file(os.path.join(common_dir, "gitstate"))
+    owner = index.owner_file(os.path.join(git.common_dir, "gitstate"))
     index.take(lock, owner, time.monotonic() + index.PATIENCE)
     try:
         index.remove((private, private + ".lock"))

@@ -6,6 +6,7 @@ as git's own `cat_sort_uniq`. Lines that are not ours are kept as they are.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,11 +58,20 @@ def pairs(git: Git, treeish: str) -> list[tuple[str, str]]:
     return found
 
 
-def overwritten(git: Git, ref: str) -> list[str]:
+def overwritten(git: Git, objects: Objects, ref: str) -> list[str]:
     """The commits that a notes ref of this clone named when somebody's fetch put the remote's in their place.
 
     By `+refs/notes/*:refs/notes/*`, say, which many configure: what was noted here and not pushed is in these alone.
     """
+    if objects.resolve(ref) is None:
+        return []
+    path = os.path.join(git.common_dir, "logs", *ref.split("/"))
+    with (
+        contextlib.suppress(OSError),
+        open(path, "rb") as file,
+    ):  # (another store of refs has none: git tells)
+        if os.fsencode(_FORCED) not in file.read():
+            return []
     listed = git.text("log", "-g", _REMEMBERED, "--format=%H %gs", ref, "--", check=False).splitlines()
     return [before.partition(" ")[0] for entry, before in pairwise(listed) if entry.endswith(_FORCED)]
 

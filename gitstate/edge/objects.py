@@ -126,7 +126,7 @@ class Objects:
                 f"{path}: {what} cannot be read back; the file is damaged.",
                 "Move that file away, then get it anew: git fetch --refetch. See all that is damaged: git fsck",
             )
-        if self.git.text("config", "--get-regexp", r"^remote\..*\.promisor$", check=False):
+        if self.git.promisor:
             return NeedsHuman(
                 f"{what[0].upper()}{what[1:]} ({oid}) is not in this partial clone.",
                 "Fetch all that is missing in one go: gitstate sync",

@@ -305,19 +305,23 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
     git itself would fetch them one by one, a round trip each. In a clone that is not partial nothing can be
     left out, and 0 is returned. Raises ComeBackLater if the remote is away.
     """
-    known = settings(git)
-    names = [
-        key[7:-9] for key, values in known.items() if key.endswith(".promisor") and values[-1] != "false"
-    ]
-    absent = missing(git, oids) if names else []
+    absent = missing(git, oids) if git.promisor else []
     if not absent:
         return 0
     wanted = "".join(f"{oid}\n" for oid in absent).encode()
-    arguments = ("-c", "fetch.negotiationAlgorithm=noop", *_FETCH, "--no-filter", "--stdin", "--", names[0])
+    arguments = (
+        "-c",
+        "fetch.negotiationAlgorithm=noop",
+        *_FETCH,
+        "--no-filter",
+        "--stdin",
+        "--",
+        git.promisor,
+    )
     done = git.run(*arguments, stdin=wanted, env=quiet(), check=False, interruptible=True)
     if done.code:
-        refs(git, Remote(names[0], ""))
-        raise failed(("fetch", names[0]), done)
+        refs(git, Remote(git.promisor, ""))
+        raise failed(("fetch", git.promisor), done)
     return len(absent)
 
 

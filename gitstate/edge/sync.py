@@ -265,7 +265,7 @@ def merge_notes(git: Git, repository: Repository, objects: Objects, there: Remot
     receipts, log = (
         sum(
             _merge_ref(git, repository, objects, ref, theirs)
-            for theirs in (*map(there.tracked, found), *notes.overwritten(git, ref))
+            for theirs in (*map(there.tracked, found), *notes.overwritten(git, objects, ref))
         )
         for ref, *found in zip(NOTES, *HOMES)
     )

@@ -140,10 +140,7 @@ def _drop_void(git: Git) -> None:
 
 def _paths(git: Git, refs: Sequence[str]) -> Mapping[str, str]:
     """The file in which git keeps each of these refs, where it is not packed."""
-    if not refs:
-        return {}
-    common = git.text("rev-parse", "--path-format=absolute", "--git-common-dir")
-    return {ref: os.path.join(common, *ref.split("/")) for ref in refs}
+    return {ref: os.path.join(git.common_dir, *ref.split("/")) for ref in refs}
 
 
 def _written(path: str) -> Optional[tuple[int, int]]:
