@@ -7,6 +7,7 @@ from gitstate.commands.clone import Clone
 from gitstate.edge import hosting, lock, probe, remote
 from gitstate.edge.probe import Found
 from gitstate.edge.remote import Remote
+from gitstate.edge.repo import head_branch
 from gitstate.errors import GitstateError
 
 
@@ -51,8 +52,8 @@ def _fetching(clone: Clone, there: Remote) -> list[Found]:
 
 def _remote(clone: Clone) -> list[Found]:
     """Whether the remote answers, whether it has receipts, and what it takes."""
-    head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
-    there = remote.pick(clone.git, head or None)
+    head = head_branch(clone.repository, clone.git)
+    there = remote.pick(clone.git, head)
     if there is None:
         return [Found("remote", None, "there is none; results stay in this clone")]
     try:

@@ -18,7 +18,7 @@ from gitstate.edge import hosting, probe, remote
 from gitstate.edge.files import write_whole
 from gitstate.edge.git import Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.repo import Repository, find
+from gitstate.edge.repo import Repository, find, head_branch
 from gitstate.errors import ComeBackLater, ConfigError, GitstateError, UsageError
 
 STARTER = "starter"
@@ -156,7 +156,7 @@ def _facts(repository: Repository) -> _Facts:
             remotes = tuple(str(one.name) for one in repo.remotes)
     except Exception:
         # It stumbles over what it does not know (formats of refs, odd lines of configuration); git does not.
-        branch = plumbing.text("symbolic-ref", "-q", "HEAD", check=False) or None
+        branch = head_branch(repository, plumbing)
         remotes = tuple(plumbing.text("remote").split())
     # (not with GitPython: it reads another global configuration than git where GIT_CONFIG_GLOBAL names one)
     signs = plumbing.text("config", "--type=bool", "commit.gpgsign", check=False) == "true"

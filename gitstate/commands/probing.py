@@ -18,6 +18,7 @@ from gitstate.edge.clock import Clock
 from gitstate.edge.pauses import Pauses
 from gitstate.edge.process import Flag, Job, execute
 from gitstate.edge.render import render_command
+from gitstate.edge.repo import head_branch
 from gitstate.errors import ComeBackLater
 
 Answer = Literal["open", "closed", "unknown"]
@@ -71,8 +72,8 @@ def probe(clone: Clone, account: str, clock: Clock) -> int:
 
 def _pauses(clone: Clone) -> Pauses:
     """The pauses that are known, after asking the remote where it answers."""
-    head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
-    there = remote.pick(clone.git, head or None)
+    head = head_branch(clone.repository, clone.git)
+    there = remote.pick(clone.git, head)
     if there is not None:
         with contextlib.suppress(ComeBackLater):  # what was fetched before must do
             remote.fetch_pauses(clone.git, there)

@@ -16,6 +16,7 @@ from gitstate.core.receipt import encode
 from gitstate.core.select import Selection
 from gitstate.edge import remote
 from gitstate.edge.pauses import Pauses
+from gitstate.edge.repo import head_branch
 from gitstate.edge.snapshot import View
 from gitstate.errors import UsageError
 
@@ -66,8 +67,8 @@ def _lift(clone: Clone, view: View, chosen: Iterable[Status]) -> list[str]:
     # With them those of accounts that no stage uses any more, which nobody would ever look at.
     wanted = sorted((accounts & view.snapshot.pauses) | (view.snapshot.pauses - used))
     if wanted:
-        head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
-        standing = Pauses(clone.git, clone.objects, remote.pick(clone.git, head or None))
+        head = head_branch(clone.repository, clone.git)
+        standing = Pauses(clone.git, clone.objects, remote.pick(clone.git, head))
         for account in wanted:
             standing.lift(account, insist=True)
         if standing.untold:

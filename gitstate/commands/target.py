@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 from gitstate.commands.clone import Clone
+from gitstate.edge.repo import head_branch, other_tree
 from gitstate.errors import UsageError
 
 _IN_PROGRESS = {"rebase-merge": "rebase", "rebase-apply": "rebase", "BISECT_LOG": "bisect"}
@@ -20,7 +21,7 @@ class Target(NamedTuple):
 
 def target(clone: Clone, name: str) -> Target:
     """The branch called `name`, or the one checked out. Raises UsageError on a detached HEAD without a name."""
-    head = clone.git.text("symbolic-ref", "-q", "HEAD", check=False)
+    head = head_branch(clone.repository, clone.git)
     if not name:
         if not head:
             doing = [
@@ -37,12 +38,9 @@ def target(clone: Clone, name: str) -> Target:
     branch = name if name.startswith("refs/heads/") else f"refs/heads/{name}"
     if clone.git.run("check-ref-format", branch, check=False).code:
         raise UsageError(f"--branch {name}: git does not allow this name.", "Choose another.")
-    if (
-        branch != head
-        and f"branch {branch}" in clone.git.text("worktree", "list", "--porcelain").splitlines()
-    ):
+    if branch != head and (elsewhere := other_tree(clone.repository, clone.git, branch)):
         raise UsageError(
-            f"{name} is checked out in another worktree, whose files a run here would leave behind.",
-            "Run there, or choose another branch.",
+            f"{name} is checked out in another working tree, {elsewhere}, whose files a run here would leave behind.",
+            f"Run there (cd {elsewhere}), or choose another branch.",
         )
     return Target(branch, branch == head)

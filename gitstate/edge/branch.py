@@ -19,7 +19,7 @@ from gitstate.edge.objects import Objects
 from gitstate.edge.refs import Move, Refs
 from gitstate.edge.remote import HEADS, Fetched, Remote
 from gitstate.edge.reparent import Choose, Lost, Unvouched, content, is_ours, reparent, theirs_stays
-from gitstate.edge.repo import Repository
+from gitstate.edge.repo import Repository, head_branch, other_tree
 from gitstate.errors import ComeBackLater, GitFailed, NeedsHuman
 
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
@@ -182,7 +182,7 @@ class Mover:
         self.repository = repository
         self.objects = objects
         self.branch = branch
-        self.here = git.text("symbolic-ref", "--quiet", "HEAD", check=False) == branch
+        self.here = head_branch(repository, git) == branch
         # What this working tree is being moved to, so that a run after a kill can finish it.
         self.journal = os.path.join(repository.git_dir, "gitstate", "forward")
 
@@ -267,15 +267,11 @@ class Mover:
                 f"A merge, rebase or cherry-pick is under way here ({busy[0]}): {self._short} cannot move.",
                 "Finish it or abort it (git status says how), then run `gitstate sync`.",
             )
-        listed = self.git.run("worktree", "list", "--porcelain", "-z").out
-        for block in os.fsdecode(listed).split("\0\0"):
-            fields = dict(line.partition(" ")[::2] for line in block.strip("\0").split("\0"))
-            elsewhere = os.path.realpath(fields.get("worktree", "")) != os.path.realpath(self.repository.root)
-            if fields.get("branch") == self.branch and elsewhere and "prunable" not in fields:
-                raise NeedsHuman(
-                    f"{self._short} is checked out in another working tree, {fields['worktree']}.",
-                    f"Run there: cd {fields['worktree']} && gitstate sync",
-                )
+        if elsewhere := other_tree(self.repository, self.git, self.branch):
+            raise NeedsHuman(
+                f"{self._short} is checked out in another working tree, {elsewhere}.",
+                f"Run there: cd {elsewhere} && gitstate sync",
+            )
 
     def _is_being_rebased(self) -> bool:
         for folder in ("rebase-merge", "rebase-apply"):

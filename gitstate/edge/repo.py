@@ -90,6 +90,20 @@ def head_branch(repository: Repository, git: Git) -> Optional[str]:
     return git.text("symbolic-ref", "-q", "HEAD", check=False) or None
 
 
+def other_tree(repository: Repository, git: Git, branch: str) -> Optional[str]:
+    """The other working tree of this repository that has `branch` (full ref) checked out, its path; None for none."""
+    if not os.path.isdir(os.path.join(repository.common_dir, "worktrees")):
+        return None  # (git keeps there what it knows of others)
+    listed = os.fsdecode(git.run("worktree", "list", "--porcelain", "-z").out)
+    for block in listed.split("\0\0"):
+        fields = dict(line.partition(" ")[::2] for line in block.strip("\0").split("\0"))
+        if fields.get("branch") == branch and "prunable" not in fields:
+            path = fields["worktree"]
+            if os.path.realpath(path) != os.path.realpath(repository.root):
+                return path
+    return None
+
+
 def _git_above(start: str) -> Optional[str]:
     """The `.git` of the folder `start` or of one above it."""
     folder = os.path.abspath(start)
