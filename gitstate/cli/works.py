@@ -24,8 +24,9 @@ from gitstate.errors import UsageError
 
 
 class Push(str, enum.Enum):
-    """When `run` pushes."""
+    """When `run` pushes: each work before the next begins, what is finished now and then, or all at the end."""
 
+    work = "work"
     group = "group"
     end = "end"
     never = "never"
@@ -93,7 +94,12 @@ def run(
         bool, typer.Option("--claim", help="Claim works on the remote, so that others may run at once.")
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Neither fetch nor push.")] = False,
-    push: Annotated[Push, typer.Option("--push", help="When to push.")] = Push.group,
+    push: Annotated[
+        Push,
+        typer.Option(
+            "--push", help="When to push: each work before the next begins, every 10 s or so, at the end."
+        ),
+    ] = Push.group,
     branch: Annotated[
         str, typer.Option("--branch", help="Record on this branch instead of the one checked out.")
     ] = "",

@@ -223,6 +223,9 @@ class Loop:
 
     @property
     def _ahead(self) -> int:
+        """How many more than jobs are handed out where commands are quick."""
+        if self.syncing.each:
+            return 0
         return AHEAD if self.session.pool is None else _AHEAD_OF_POOL
 
     def is_quick(self) -> bool:

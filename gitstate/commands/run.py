@@ -66,7 +66,7 @@ class Options(NamedTuple):
     wait: bool = False
     claim: bool = False
     offline: bool = False
-    push: str = "group"  # group, end or never
+    push: str = "group"  # work, group, end or never
     branch: str = ""
     plan: str = ""
     lock_timeout: str = "0"

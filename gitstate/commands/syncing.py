@@ -105,17 +105,28 @@ class Syncing:
     def recorded(self) -> bool:
         """A group was recorded: push it, if it is time. Returns whether something came from the remote."""
         self._unpushed = True
+        if not (self.each or self._is_time()):
+            return False
+        self._deliver(insist=self.each or self._put_off >= _PUT_OFF)
+        came, self._came = self._came, False
+        return came
+
+    @property
+    def each(self) -> bool:
+        """Whether what is finished is pushed before anything else begins."""
+        return self.push == "work"
+
+    def _is_time(self) -> bool:
+        """Whether to push what was recorded now, and not together with more."""
+        if self.push != "group":
+            return False
         now, pause = time.monotonic(), PAUSE
         if self.claiming is not None:
             # Of many who push to one branch at once, most are refused and fetch again: seldom, and not in step.
             pause *= max(1.0, self.claiming.crowd / 2)
             if self._pushed is None:
                 self._pushed = now - pause * random.random()  # noqa: S311 (no secret)
-        if self.push != "group" or (self._pushed is not None and now - self._pushed < pause):
-            return False
-        self._deliver(insist=self._put_off >= _PUT_OFF)
-        came, self._came = self._came, False
-        return came
+        return self._pushed is None or now - self._pushed >= pause
 
     @property
     def can_tell(self) -> bool:

@@ -228,19 +228,22 @@ class Judge:
         """Every work was bought; one call of it needs no excuse, and in a calm round no other is made.
 
         An excuse: the run that made the call was killed, of which as many calls as it has jobs may be lost; or it
-        lost the bucket to another run, by then or later.
+        lost the bucket to another run, by then or later. That is none for a run that was only killed and pushed each
+        work: all that it had finished is published.
         """
         made: dict[tuple[str, str], list[Call]] = defaultdict(list)
         for call in self.calls:
             made[call.slug, call.stage].append(call)
         killed = {run.name: self._jobs(run.name) for run in self.storm.runs if run.killed}
+        each = {run.name for run in self.storm.runs if self._pushes_each(run.name)}
         for work in self.works:
             calls = made.pop(work, [])
             if not calls:
                 yield f"{'/'.join(work)} was never bought"
             needed = len(calls) - 1
             for call in calls:
-                if needed > 0 and (call.run, lease.bucket_of(call.slug)) in self.losers:
+                lost = (call.run, lease.bucket_of(call.slug)) in self.losers
+                if needed > 0 and lost and not (call.run in each and call.run in killed):
                     needed -= 1
                 elif needed > 0 and killed.get(call.run, 0):
                     needed -= 1
@@ -249,6 +252,14 @@ class Judge:
                 yield f"{'/'.join(work)} was bought by {', '.join(call.run for call in calls)}, for no reason"
         for work in made:
             yield f"{'/'.join(work)} was bought, and is not in the plan"
+
+    def _pushes_each(self, run: str) -> bool:
+        """Whether nothing kept a run from pushing each work before the next one began."""
+        name = run.partition(".")[0]
+        kept = any(
+            blow.who in ("", name) for blow in self.round.blows if blow.kind in ("stop", "cut", "lost")
+        )
+        return self.round.member(name).each and not kept
 
     def _jobs(self, run: str) -> int:
         return self.round.member(run.partition(".")[0]).jobs

@@ -23,6 +23,7 @@ class Member(NamedTuple):
     name: str
     jobs: int
     waits: bool  # `--wait`
+    each: bool  # `--push work`: nothing begins before what is finished is pushed
     begins: float  # seconds after the others
     rate: float  # of its clock, in its seconds for each of the world's
     skew: str  # of its time of day, as libfaketime reads it; "": none
@@ -82,7 +83,8 @@ def _member(rng: random.Random, name: str) -> Member:
     hours = rng.choice((1, 5, 26, 72)) * rng.choice((-1, 1))
     skew = f"{hours:+d}h" if rng.random() < 0.25 else ""
     begins = rng.choice((0.0, 0.0, rng.uniform(0, 1)))
-    return Member(name, rng.choice((1, 1, 2, 3)), rng.random() < 0.7, begins, rate, skew)
+    each = rng.random() < 0.3
+    return Member(name, rng.choice((1, 1, 2, 3)), rng.random() < 0.7, each, begins, rate, skew)
 
 
 def _beside(rng: random.Random, works: int) -> Blow:

@@ -186,7 +186,8 @@ class _Player:
                 self._note()
         elif self._next is not None and self._next <= self.storm.now:
             wait = ("--wait",) if self.member.waits else ()
-            self.start("run", "--claim", "-j", str(self.member.jobs), *wait)
+            push = ("--push", "work") if self.member.each else ()
+            self.start("run", "--claim", "-j", str(self.member.jobs), *wait, *push)
 
     def start(self, *arguments: str) -> None:
         self.number += 1

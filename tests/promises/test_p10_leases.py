@@ -220,6 +220,23 @@ def test_p10_what_a_killed_worker_held_is_taken_over_when_its_lease_has_ended(tm
     agree(world, [dead, other])
 
 
+def test_p10_where_each_work_is_pushed_a_machine_that_dies_costs_the_call_that_it_was_at(
+    tmp_path: Path,
+) -> None:
+    world, (*dying, last) = shared(tmp_path, "bc", items=[*ITEMS, *"uvwxyz"], lease=SHORT)
+    world.tell(before="sleep 0.2")
+    for clone in dying:
+        running = clone.start("run", "--push", "work")
+        enough = len(world.calls()) + 6
+        until(lambda: len(world.calls()) >= enough, running)  # noqa: B023
+        running.kill()
+    world.forgive()
+    last.run("--wait")
+    assert len(world.paid()) == len(ITEMS) + 6
+    assert sum(world.paid().values()) <= len(world.paid()) + len(dying)
+    agree(world, [*dying, last])
+
+
 @pytest.mark.parametrize("command", [["sync"], ["run", "two"]], ids=["sync", "run-of-others"])
 def test_what_a_killed_run_held_is_given_back_by_the_next_command_of_its_clone(
     tmp_path: Path, command: list[str]
