@@ -6,7 +6,9 @@ from typing import Annotated, Optional
 
 import typer
 
+from gitstate.core import lease
 from gitstate.core.select import Selection
+from gitstate.errors import UsageError
 
 cli = typer.Typer(
     name="gitstate",
@@ -36,6 +38,7 @@ Config = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Answer in JSON on standard output.")]
 NotAsked = Annotated[bool, typer.Option("--offline", help="Do not ask the remote.")]
+Shard = Annotated[str, typer.Option("--shard", help="This part of the plan only: 2/4 is the second of four.")]
 LockTimeout = Annotated[str, typer.Option("--lock-timeout", help="How long to wait for another run here.")]
 Why = Annotated[str, typer.Option("--why", help="The reason, kept with who and when.")]
 
@@ -46,5 +49,11 @@ def selection_of(
     states: Optional[list[str]] = None,
     reasons: Optional[list[str]] = None,
     categories: Optional[list[str]] = None,
+    shard: str = "",
 ) -> Selection:
-    return Selection(*(tuple(words or ()) for words in (slugs, stages, states, reasons, categories)))
+    try:
+        part = lease.shard(shard) if shard else (1, 1)
+    except ValueError as error:
+        raise UsageError(f"--shard {shard}: {error}.") from error
+    words = [tuple(given or ()) for given in (slugs, stages, states, reasons, categories)]
+    return Selection(words[0], words[1], words[2], words[3], words[4], part)

@@ -13,6 +13,7 @@ from gitstate.cli.options import (
     Json,
     LockTimeout,
     Reasons,
+    Shard,
     Slugs,
     Stages,
     States,
@@ -39,6 +40,10 @@ def plan(
     state: States = None,
     reason: Reasons = None,
     category: Categories = None,
+    shard: Shard = "",
+    branch: Annotated[
+        str, typer.Option("--branch", help="By what is recorded on this branch, as with `run --branch`.")
+    ] = "",
     config: Config = "gitstate.yaml",
     json: Json = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 4 if work is due.")] = False,
@@ -52,7 +57,8 @@ def plan(
     with Clone(config=config) as clone:
         return plan(
             clone,
-            selection=selection_of(slugs, stage, state, reason, category),
+            selection=selection_of(slugs, stage, state, reason, category, shard),
+            branch=branch,
             as_json=json,
             exit_code=exit_code,
             all=all,
@@ -78,9 +84,7 @@ def run(
     limit: Annotated[
         Optional[int], typer.Option("--limit", min=1, help="Stop after this many works.")
     ] = None,
-    shard: Annotated[
-        str, typer.Option("--shard", help="Do this part of the plan only: 2/4 is the second of four.")
-    ] = "",
+    shard: Shard = "",
     budget: Annotated[
         str, typer.Option("--budget", help="Stop before the next work would pass it: 5usd, 200000tokens.")
     ] = "",
@@ -119,12 +123,11 @@ def run(
     from gitstate.commands.run import Options, run
 
     options = Options(
-        selection=selection_of(slugs, stage, state, reason, category),
+        selection=selection_of(slugs, stage, state, reason, category, shard),
         jobs=jobs or 0,
         redo=redo,
         retry_failed=retry_failed,
         limit=limit,
-        shard=shard,
         budget=budget,
         breaker=breaker,
         wait=wait,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from typing import Optional
 
 from gitstate import show
 from gitstate.commands.clone import Answer, Clone, statuses_of, utc_now
@@ -23,15 +25,20 @@ def plan(
     clone: Clone,
     *,
     selection: Selection = Selection(),
+    branch: str = "",
     as_json: bool = False,
     exit_code: bool = False,
     all: bool = False,
     out: str = "",
 ) -> int:
-    """Answer on standard output. Returns 0, or with `exit_code` 4 where something selected is not done."""
+    """Answer on standard output. Returns 0, or with `exit_code` 4 where something selected is not done.
+
+    `branch`: the one that results are recorded on, where that is not the one checked out. Raises UsageError where it
+    is not here, or a run could not record on it.
+    """
     now = utc_now()
-    if as_json or out or selection:
-        view = clone.view()
+    if as_json or out or branch or not selection.is_whole:
+        view = clone.view(_tip(clone, branch) if branch else None)
         selection = clone.words(selection)
         select.check(selection, view.plan.workflow)
         statuses = select.choose(selection, statuses_of(view, now))
@@ -43,7 +50,8 @@ def plan(
         else:
             summary = summarise(view.plan, statuses, clone.prices(view), view.snapshot.acts)
             unknown = view.receipts.unknown + view.log.unknown
-            _show(Answer(view.tips, view.snapshot.dirty, summary, unknown), clone, all)
+            words = [*selection.options(), *(["--branch", branch] if branch else [])]
+            _show(Answer(view.tips, view.snapshot.dirty, summary, unknown), clone, all, words)
         due = any(status.state != "done" for status in statuses) or not statuses
     else:
         answer = clone.answer(now)
@@ -51,6 +59,23 @@ def plan(
         _show(answer, clone, all)
         due = bool(answer.summary.open) or not answer.summary.total
     return DUE if exit_code and due else 0
+
+
+def _tip(clone: Clone, branch: str) -> Optional[str]:
+    """The commit of a branch that results are recorded on, as far as this clone knows; None: the one checked out."""
+    from gitstate.commands.target import target  # with the next one 10 ms, for what is rarely asked
+    from gitstate.edge import remote
+
+    aim = target(clone, branch)
+    there = remote.pick(clone.git, aim.branch)
+    known = [aim.branch, *([there.tracked_branch] if there is not None else [])]
+    tip = next(filter(None, map(clone.objects.resolve, known)), None)
+    if tip is None:
+        raise UsageError(
+            f"--branch {branch}: there is no such branch here; a run would begin it where HEAD is.",
+            "See what that has: gitstate plan",
+        )
+    return None if aim.checked_out else tip
 
 
 def to_json(view: View, statuses: Sequence[Status]) -> str:
@@ -94,7 +119,8 @@ def _save(path: str, text: str) -> None:
         raise UsageError(f"{path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
-def _show(answer: Answer, clone: Clone, all: bool) -> None:
+def _show(answer: Answer, clone: Clone, all: bool, words: Sequence[str] = ()) -> None:
+    """`words`: the options of `run` that are asked about."""
     summary = answer.summary
     head = answer.tips.head[:9] if answer.tips.head else "no commit yet"
     stages = {stage for _, stage, _, _ in summary.counts}
@@ -106,16 +132,16 @@ def _show(answer: Answer, clone: Clone, all: bool) -> None:
         show.tell(line)
     if summary.open:
         show.tell("")
-    for line in _outlook(answer, clone):
+    for line in _outlook(answer, clone, words):
         show.tell(line)
 
 
-def _outlook(answer: Answer, clone: Clone) -> list[str]:
+def _outlook(answer: Answer, clone: Clone, words: Sequence[str]) -> list[str]:
     """What `run` will do, and what stands in its way."""
     summary, lines = answer.summary, []
     if not summary.total:
         return ["The plan has no items, so there is nothing that could be done."]
-    lines += [*_will(summary), *receipts_hint(answer.tips, summary.open)]
+    lines += [*_will(summary, words), *receipts_hint(answer.tips, summary.open)]
     left = [s for s in summary.open if s.state == "failed" or s.reason in PROTECTED]
     paused = [s for s in summary.open if s.state == "paused" and s.category is not None]
     changed = [s for s in summary.open if s.state == "paused" and s.category is None]
@@ -150,8 +176,8 @@ def _outlook(answer: Answer, clone: Clone) -> list[str]:
     return lines
 
 
-def _will(summary: Summary) -> list[str]:
-    """What `run` will do."""
+def _will(summary: Summary, words: Sequence[str]) -> list[str]:
+    """What `run` will do, with these options."""
     # A work waits for others of its item; where one of those is left alone, it will not be done.
     stuck = {s.item for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED}
     due = [
@@ -171,4 +197,5 @@ def _will(summary: Summary) -> list[str]:
         parts.append(f"do {show.number(len(due), 'work')}: {show.price_of(summary, due)}")
     if free:
         parts.append(f"restore {len(free):,} from git")
-    return [f"`gitstate run` will {'; '.join(parts)}."] if parts else []
+    command = " ".join(["gitstate run", *(shlex.quote(show.safe(word)) for word in words)])
+    return [f"`{command}` will {'; '.join(parts)}."] if parts else []

@@ -34,7 +34,6 @@ from gitstate.core import budget, schedule, select
 from gitstate.core.breaker import IN_A_ROW, Breaker
 from gitstate.core.budget import Budget, Purse, Spent
 from gitstate.core.derive import Status
-from gitstate.core.lease import shard, shard_of
 from gitstate.core.material import stage_sources
 from gitstate.core.pause import stamp
 from gitstate.core.plan import account_of
@@ -60,7 +59,6 @@ class Options(NamedTuple):
     redo: bool = False
     retry_failed: bool = False
     limit: Optional[int] = None
-    shard: str = ""
     budget: str = ""
     breaker: int = IN_A_ROW
     wait: bool = False
@@ -81,7 +79,6 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
     """
     if options.redo and not options.selection and not options.plan:
         raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
-    _shard(options.shard)
     clock = clock or Clock()
     spending = Spending(_budget(options.budget))
     patience = options.lock_timeout
@@ -129,13 +126,6 @@ def _budget(text: str) -> Optional[Budget]:
         return budget.parse(text) if text else None
     except ValueError as error:
         raise UsageError(f"--budget: {error}.") from error
-
-
-def _shard(text: str) -> tuple[int, int]:
-    try:
-        return shard(text) if text else (1, 1)
-    except ValueError as error:
-        raise UsageError(f"--shard {text}: {error}.") from error
 
 
 class Spending:
@@ -306,12 +296,10 @@ def _agenda(
     _prepare(session)
     statuses = list(session.statuses.values())
     chosen = (
-        _saved(options.plan, session, statuses)
+        select.in_shard(options.selection, _saved(options.plan, session, statuses))
         if options.plan
         else _chosen(session, options.selection, statuses)
     )
-    number, count = _shard(options.shard)
-    chosen = [status for status in chosen if shard_of(status.slug, count) == number]
     redo = frozenset((s.slug, s.stage) for s in chosen) if options.redo else frozenset()
     if options.selection:
         chosen = select.with_upstream(workflow, chosen, statuses)

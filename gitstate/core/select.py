@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gitstate.core.derive import Status
 from gitstate.core.glob import is_glob, translate
+from gitstate.core.lease import shard_of
 from gitstate.core.plan import Workflow
 from gitstate.core.policy import CATEGORIES
 from gitstate.errors import UsageError
@@ -36,9 +37,23 @@ class Selection(NamedTuple):
     states: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    shard: tuple[int, int] = (1, 1)  # number, and how many there are; a part of any other selection
 
     def __bool__(self) -> bool:
-        return any(tuple(self))
+        """Whether it names works: a shard alone does not, and may be empty."""
+        return any(self[:-1])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is about everything."""
+        return not self and self.shard == (1, 1)
+
+    def options(self) -> list[str]:
+        """How it is typed."""
+        words = [*self.slugs]
+        for name, values in zip(("stage", "state", "reason", "category"), self[1:-1]):
+            words += [word for value in values for word in (f"--{name}", value)]
+        return words if self.shard == (1, 1) else [*words, "--shard", "{}/{}".format(*self.shard)]
 
 
 def check(selection: Selection, workflow: Workflow) -> None:
@@ -88,7 +103,13 @@ def choose(selection: Selection, statuses: Sequence[Status]) -> list[Status]:
     ]
     if selection and not chosen:
         raise UsageError("The selection matches no work.", "See what there is: gitstate plan --all")
-    return chosen
+    return in_shard(selection, chosen)
+
+
+def in_shard(selection: Selection, statuses: Iterable[Status]) -> list[Status]:
+    """Those of some statuses that are in the shard of a selection."""
+    number, count = selection.shard
+    return [status for status in statuses if shard_of(status.slug, count) == number]
 
 
 def with_upstream(workflow: Workflow, chosen: Iterable[Status], statuses: Iterable[Status]) -> list[Status]:
