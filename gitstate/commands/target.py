@@ -40,7 +40,8 @@ def target(clone: Clone, name: str) -> Target:
         raise UsageError(f"--branch {name}: git does not allow this name.", "Choose another.")
     if branch != head and (elsewhere := other_tree(clone.repository, clone.git, branch)):
         raise UsageError(
-            f"{name} is checked out in another working tree, {elsewhere}, whose files a run here would leave behind.",
-            f"Run there (cd {elsewhere}), or choose another branch.",
+            f"{name} is checked out in another working tree, {elsewhere.path}, whose files a run here would leave "
+            "behind.",
+            f"{elsewhere.way}, or choose another branch.",
         )
     return Target(branch, branch == head)

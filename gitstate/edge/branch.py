@@ -269,8 +269,8 @@ class Mover:
             )
         if elsewhere := other_tree(self.repository, self.git, self.branch):
             raise NeedsHuman(
-                f"{self._short} is checked out in another working tree, {elsewhere}.",
-                f"Run there: cd {elsewhere} && gitstate sync",
+                f"{self._short} is checked out in another working tree, {elsewhere.path}.",
+                f"{elsewhere.way}.",
             )
 
     def _is_being_rebased(self) -> bool:

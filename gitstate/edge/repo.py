@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import NamedTuple, Optional
 
@@ -83,25 +84,52 @@ def find(start: str, git: Optional[Git] = None) -> Repository:
 
 def head_branch(repository: Repository, git: Git) -> Optional[str]:
     """The branch that HEAD names, whether there is such a ref or not; None if HEAD is detached."""
-    with open(os.path.join(repository.git_dir, "HEAD"), "rb") as file:
+    # (HEAD may be a symbolic link to a ref, which need not be a file: git knows)
+    path = os.path.join(repository.git_dir, "HEAD")
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         content = os.fsdecode(file.read()).strip()
-    if content.startswith("ref: ") and not content.endswith("/.invalid"):  # (reftable's placeholder)
-        return content[5:].strip()
+        if content.startswith("ref: ") and not content.endswith("/.invalid"):  # (reftable's placeholder)
+            return content[5:].strip()
     return git.text("symbolic-ref", "-q", "HEAD", check=False) or None
 
 
-def other_tree(repository: Repository, git: Git, branch: str) -> Optional[str]:
-    """The other working tree of this repository that has `branch` (full ref) checked out, its path; None for none."""
+class OtherTree(NamedTuple):
+    """Another working tree of this repository."""
+
+    path: str
+    way: str  # for people: how to work there, or to be rid of it
+
+
+def other_tree(repository: Repository, git: Git, branch: str) -> Optional[OtherTree]:
+    """The other working tree that has `branch` (full ref) checked out; None for none.
+
+    One whose folder is not there counts: it may have been moved, or lie on a disk that is away, and its next commit
+    would take back what was recorded meanwhile.
+    """
     if not os.path.isdir(os.path.join(repository.common_dir, "worktrees")):
         return None  # (git keeps there what it knows of others)
+    is_main = os.path.realpath(repository.git_dir) == os.path.realpath(repository.common_dir)
     listed = os.fsdecode(git.run("worktree", "list", "--porcelain", "-z").out)
-    for block in listed.split("\0\0"):
+    for number, block in enumerate(listed.split("\0\0")):
         fields = dict(line.partition(" ")[::2] for line in block.strip("\0").split("\0"))
-        if fields.get("branch") == branch and "prunable" not in fields:
-            path = fields["worktree"]
-            if os.path.realpath(path) != os.path.realpath(repository.root):
-                return path
+        if fields.get("branch") != branch:
+            continue
+        # The main one comes first. Its path is a guess: of a submodule, say, git names the git directory.
+        path = fields["worktree"]
+        is_this = number == 0 if is_main else os.path.realpath(path) == os.path.realpath(repository.root)
+        if not is_this:
+            return OtherTree(path, _way_to(path))
     return None
+
+
+def _way_to(path: str) -> str:
+    if os.path.lexists(os.path.join(path, ".git")):
+        import shlex  # for what is rarely said
+
+        return f"Run it there (cd {shlex.quote(path)})"
+    if os.path.isdir(path):
+        return "Run it there"
+    return "Bring that back (moved: git worktree repair, there; gone for good: git worktree prune)"
 
 
 def _git_above(start: str) -> Optional[str]:
