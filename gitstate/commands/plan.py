@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from gitstate import show
-from gitstate.commands.clone import Answer, Clone, statuses_of, utc_now
+from gitstate.commands.clone import CONFIG, Answer, Clone, statuses_of, utc_now
 from gitstate.commands.known import claimed_by_others, receipts_hint
 from gitstate.core import select
 from gitstate.core.derive import PROTECTED, Status
@@ -39,26 +39,35 @@ def plan(
     now = utc_now()
     if as_json or out or branch or not selection.is_whole:
         view = clone.view(_tip(clone, branch) if branch else None)
-        selection = clone.words(selection)
-        select.check(selection, view.plan.workflow)
-        statuses = select.choose(selection, statuses_of(view, now))
-        check_outputs(clone.repository, clone.git, [s for s in statuses if s.state != "done"])
+        workflow, every = view.plan.workflow, statuses_of(view, now)
+        select.check(selection, workflow)
+        statuses = select.choose(clone.words(selection), every)
+        along = select.along(workflow, statuses, every)
+        check_outputs(clone.repository, clone.git, [s for s in (*statuses, *along) if s.state != "done"])
         if out:
-            _save(out, to_json(view, statuses))
+            _save(out, to_json(view, [*along, *statuses]))
         if as_json:
             print(to_json(view, statuses), end="", flush=True)
         else:
             summary = summarise(view.plan, statuses, clone.prices(view), view.snapshot.acts)
             unknown = view.receipts.unknown + view.log.unknown
-            words = [*selection.options(), *(["--branch", branch] if branch else [])]
-            _show(Answer(view.tips, view.snapshot.dirty, summary, unknown), clone, all, words)
-        due = any(status.state != "done" for status in statuses) or not statuses
+            words = (*selection.options(), *(("--branch", branch) if branch else ()))
+            answer = Answer(view.tips, view.snapshot.dirty, summary, unknown)
+            _show(answer, clone, all, _Asked(words, tuple(along)))
+        due = any(status.state != "done" for status in statuses) or not view.plan.items
     else:
         answer = clone.answer(now)
         check_outputs(clone.repository, clone.git, answer.summary.open)
         _show(answer, clone, all)
         due = bool(answer.summary.open) or not answer.summary.total
     return DUE if exit_code and due else 0
+
+
+class _Asked(NamedTuple):
+    """What of the plan was asked about."""
+
+    words: tuple[str, ...] = ()  # the options of `run` that mean the same
+    along: tuple[Status, ...] = ()  # works that a run does besides, because those need them
 
 
 def _tip(clone: Clone, branch: str) -> Optional[str]:
@@ -72,10 +81,15 @@ def _tip(clone: Clone, branch: str) -> Optional[str]:
     tip = next(filter(None, map(clone.objects.resolve, known)), None)
     if tip is None:
         raise UsageError(
-            f"--branch {branch}: there is no such branch here; a run would begin it where HEAD is.",
-            "See what that has: gitstate plan",
+            f"--branch {branch}: there is no such branch here. A run would look for it on the remote, and begin it "
+            "where HEAD is if that has none.",
+            _to_fetch(there.name, there.branch, there.tracked_branch) if there else "See: gitstate plan",
         )
     return None if aim.checked_out else tip
+
+
+def _to_fetch(name: str, branch: str, tracked: str) -> str:
+    return f"If {name} has it: git fetch {shlex.join([name, f'+{branch}:{tracked}'])}"
 
 
 def to_json(view: View, statuses: Sequence[Status]) -> str:
@@ -119,8 +133,7 @@ def _save(path: str, text: str) -> None:
         raise UsageError(f"{path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
-def _show(answer: Answer, clone: Clone, all: bool, words: Sequence[str] = ()) -> None:
-    """`words`: the options of `run` that are asked about."""
+def _show(answer: Answer, clone: Clone, all: bool, asked: _Asked = _Asked()) -> None:
     summary = answer.summary
     head = answer.tips.head[:9] if answer.tips.head else "no commit yet"
     stages = {stage for _, stage, _, _ in summary.counts}
@@ -132,16 +145,22 @@ def _show(answer: Answer, clone: Clone, all: bool, words: Sequence[str] = ()) ->
         show.tell(line)
     if summary.open:
         show.tell("")
-    for line in _outlook(answer, clone, words):
+    for line in _outlook(answer, clone, asked):
         show.tell(line)
 
 
-def _outlook(answer: Answer, clone: Clone, words: Sequence[str]) -> list[str]:
+def _outlook(answer: Answer, clone: Clone, asked: _Asked) -> list[str]:
     """What `run` will do, and what stands in its way."""
     summary, lines = answer.summary, []
-    if not summary.total:
+    if not summary.items:
         return ["The plan has no items, so there is nothing that could be done."]
-    lines += [*_will(summary, words), *receipts_hint(answer.tips, summary.open)]
+    if not summary.total:
+        return ["No item of the plan is in this part, so nothing is to be done here."]
+    config = () if clone.config == CONFIG else ("--config", clone.config)
+    lines += [
+        *_will(summary, asked._replace(words=(*asked.words, *config))),
+        *receipts_hint(answer.tips, summary.open),
+    ]
     left = [s for s in summary.open if s.state == "failed" or s.reason in PROTECTED]
     paused = [s for s in summary.open if s.state == "paused" and s.category is not None]
     changed = [s for s in summary.open if s.state == "paused" and s.category is None]
@@ -176,26 +195,29 @@ def _outlook(answer: Answer, clone: Clone, words: Sequence[str]) -> list[str]:
     return lines
 
 
-def _will(summary: Summary, words: Sequence[str]) -> list[str]:
-    """What `run` will do, with these options."""
+def _will(summary: Summary, asked: _Asked) -> list[str]:
+    """What `run` will do."""
+    works = (*summary.open, *asked.along)
     # A work waits for others of its item; where one of those is left alone, it will not be done.
-    stuck = {s.item for s in summary.open if s.state in ("failed", "paused") or s.reason in PROTECTED}
+    stuck = {s.item for s in works if s.state in ("failed", "paused") or s.reason in PROTECTED}
     due = [
         s
-        for s in summary.open
+        for s in works
         if s.state == "pending"
         and s.reason not in (*PROTECTED, "missing")
         and not (s.reason == "upstream" and s.item in stuck)
     ]
-    free = [s for s in summary.open if s.state == "pending" and s.reason == "missing"]
-    asked = [s for s in due if s.category == "unknown"]
+    free = [s for s in works if s.state == "pending" and s.reason == "missing"]
+    unclear = [s for s in due if s.category == "unknown"]
     due = [s for s in due if s.category != "unknown"]
     parts = []
-    if asked:
-        parts.append(f"settle {show.number(len(asked), 'effect')} of unknown outcome")
+    if unclear:
+        parts.append(f"settle {show.number(len(unclear), 'effect')} of unknown outcome")
     if due:
-        parts.append(f"do {show.number(len(due), 'work')}: {show.price_of(summary, due)}")
+        needed = sum(status in asked.along for status in due)
+        because = f" ({needed:,} of them because others need it)" if needed else ""
+        parts.append(f"do {show.number(len(due), 'work')}{because}: {show.price_of(summary, due)}")
     if free:
         parts.append(f"restore {len(free):,} from git")
-    command = " ".join(["gitstate run", *(shlex.quote(show.safe(word)) for word in words)])
+    command = " ".join(["gitstate run", *(shlex.quote(show.safe(word)) for word in asked.words)])
     return [f"`{command}` will {'; '.join(parts)}."] if parts else []

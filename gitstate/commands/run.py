@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from typing import NamedTuple, Optional
@@ -79,6 +80,11 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
     """
     if options.redo and not options.selection and not options.plan:
         raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
+    if options.plan and options.selection:
+        raise UsageError(
+            "--plan runs exactly the works of that plan, and takes no selection of others.",
+            f"Save what you want to run: gitstate plan {shlex.join(options.selection.options())} --out {options.plan}",
+        )
     clock = clock or Clock()
     spending = Spending(_budget(options.budget))
     patience = options.lock_timeout

@@ -125,6 +125,16 @@ def with_upstream(workflow: Workflow, chosen: Iterable[Status], statuses: Iterab
     return [status for status in statuses if (status.item, status.stage) in wanted]
 
 
+def along(workflow: Workflow, chosen: Sequence[Status], statuses: Iterable[Status]) -> list[Status]:
+    """The works that chosen ones need, and that are neither chosen nor done: whoever does those does them, too."""
+    known = {(status.item, status.stage) for status in chosen}
+    return [
+        status
+        for status in with_upstream(workflow, chosen, statuses)
+        if status.state != "done" and (status.item, status.stage) not in known
+    ]
+
+
 def _nearest(word: str, known: Iterable[str]) -> list[str]:
     from difflib import get_close_matches  # 3 ms, wanted where something was misspelt
 
@@ -132,7 +142,11 @@ def _nearest(word: str, known: Iterable[str]) -> list[str]:
 
 
 def _matches(word: str, statuses: Sequence[Status]) -> set[int]:
-    if is_glob(word):
+    """The works, by their places, that a word means. What is called just so comes before what its signs could mean."""
+    named = {
+        number for number, status in enumerate(statuses) if word == status.slug or word in status.outputs
+    }
+    if is_glob(word) and not named:
         pattern = translate(word)
         return {
             number
@@ -140,10 +154,8 @@ def _matches(word: str, statuses: Sequence[Status]) -> set[int]:
             if pattern.fullmatch(status.slug) or any(map(pattern.fullmatch, status.outputs))
         }
     folder = word.rstrip("/") + "/"
-    return {
+    return named | {
         number
         for number, status in enumerate(statuses)
-        if word == status.slug
-        or word in status.outputs
-        or any(path.startswith(folder) for path in status.outputs)
+        if any(path.startswith(folder) for path in status.outputs)
     }
