@@ -15,7 +15,7 @@ from gitstate.core.identity import work_id
 from gitstate.core.snapshot import WorkKey
 from gitstate.core.verdict import Failed
 from gitstate.edge.attempts import Intent
-from gitstate.errors import ComeBackLater, GitFailed, GitstateError, is_full
+from gitstate.errors import ComeBackLater, GitFailed, GitstateError, NeedsHuman, is_full
 
 if TYPE_CHECKING:
     from gitstate.commands.loop import Loop
@@ -98,8 +98,11 @@ class Answers:
         if self._came.empty() and not loop.is_over():
             loop.alarm.clear()
         loop.look_at_gates()
-        if (settled or questions) and loop.syncing.recorded():
-            session.refresh()
+        try:
+            if (settled or questions) and loop.syncing.recorded():
+                session.refresh()
+        except NeedsHuman as error:
+            self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
 
     def _weigh(self, judged: Judged) -> Judged:
         """Decide about an answer. What is made of a failed act is not said before evidence has been asked."""

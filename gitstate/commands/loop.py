@@ -93,12 +93,18 @@ class Loop:
         pool = ThreadPoolExecutor(threads, thread_name_prefix="gitstate-job")
         try:
             while True:
+                if self.syncing.pushes_again():
+                    self.session.refresh()
                 self._ready += self.reactions.come()
                 while (key := self._next()) is not None:
                     self._begin(pool, key)
                 if self.acting.begin(pool):
                     continue
-                waits = self.reactions.resting or (self.claiming is not None and self.claiming.waits(self))
+                waits = (
+                    self.reactions.resting
+                    or (self.claiming is not None and self.claiming.waits(self))
+                    or (self.syncing.is_stuck and self._open)
+                )
                 if not self.flying and (self.is_over() or not waits):
                     break
                 self.answers.follow(self.answers.take())
@@ -213,11 +219,12 @@ class Loop:
             or self.windows.found
             or self.reactions.tripped
             or self.spent
+            or (self.syncing.is_stuck and not self.options.wait)
             or self._disturbed()
         )
 
     def _may_begin(self) -> bool:
-        if self.is_over() or self.alarm.is_set():
+        if self.is_over() or self.alarm.is_set() or self.syncing.is_stuck:
             return False
         return self.flying < self.options.jobs + (self._ahead if self.is_quick() else 0)
 

@@ -23,7 +23,7 @@ from gitstate.edge.remote import Fetched, Remote
 from gitstate.edge.reparent import Lost
 from gitstate.edge.sources import read_tree
 from gitstate.edge.sync import Outcome
-from gitstate.errors import ComeBackLater
+from gitstate.errors import ComeBackLater, UsageError
 
 if TYPE_CHECKING:
     from gitstate.commands.claiming import Claiming
@@ -55,6 +55,7 @@ class Syncing:
             set()
         )  # states of the branch with outputs without receipts, which were looked at again
         self._unpushed = not offline  # what an earlier run may have left here
+        self._told = False  # whether it was said that results wait here
         self._put_off = 0  # times in a row that others were faster, and nothing was sent
         self._covered = 0  # records of the session that were pushed
         # Whether something may have come that the session has not seen. Kept over failed and repeated syncs: an act
@@ -92,8 +93,18 @@ class Syncing:
                 self.why_away = error.message.splitlines()[0]
                 self.say(f"{self.why_away.rstrip('.')}. Results stay safe in this clone.")
         if self.clone.objects.resolve(self.aim.branch) is None and not self.aim.checked_out:
-            self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", self.clone.repository.zero)
+            self._begin_branch()
         self._came = False  # (there is no session yet)
+
+    def _begin_branch(self) -> None:
+        """Make the branch that results are to be recorded on, where HEAD is. Raises UsageError where git cannot."""
+        zero = self.clone.repository.zero
+        made = self.clone.git.run(*DURABLE, "update-ref", self.aim.branch, "HEAD", zero, check=False)
+        if made.code:
+            raise UsageError(
+                f"git cannot make {self.aim.branch}: {remote.first_line(made)}",
+                "Name another branch: --branch NAME.",
+            )
 
     def _require_receipts(self, there: Remote, why: str) -> None:
         if not remote.fetched_before(self.clone.git, there) and self._outputs_stand():
@@ -107,14 +118,28 @@ class Syncing:
         self._unpushed = True
         if not (self.each or self._is_time()):
             return False
-        self._deliver(insist=self.each or self._put_off >= _PUT_OFF)
-        came, self._came = self._came, False
-        return came
+        return self._delivered(insist=self.each or self._put_off >= _PUT_OFF)
 
     @property
     def each(self) -> bool:
         """Whether what is finished is pushed before anything else begins."""
-        return self.push == "work"
+        return self.push == "work" and self._there is not None and not self.offline
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether nothing may begin, because something else was finished and could not be pushed."""
+        return self.each and self.owes
+
+    def pushes_again(self) -> bool:
+        """Where that is so, try again when it is time. Returns whether something came from the remote."""
+        too_soon = self._pushed is not None and time.monotonic() - self._pushed < PAUSE
+        return self.is_stuck and not too_soon and self._delivered()
+
+    def _delivered(self, insist: bool = True) -> bool:
+        """Push; whether something came by that."""
+        self._deliver(insist)
+        came, self._came = self._came, False
+        return came
 
     def _is_time(self) -> bool:
         """Whether to push what was recorded now, and not together with more."""
@@ -202,13 +227,15 @@ class Syncing:
         try:
             outcome = self._publish(insist)
         except ComeBackLater as error:
-            self.away = True
             said = error.message.splitlines()[0].rstrip(".")
-            self.say(f"Not pushed yet: {said}. Results are safe here.")
+            if not self._told:
+                more = " Nothing else begins before they are pushed (--push work)." if self.each else ""
+                self.say(f"Not pushed yet: {said}. Results are safe here.{more}")
+            self.away = self._told = True
             return
         finally:
             self._pushed = time.monotonic()
-        self.away = False
+        self.away = self._told = False
         if outcome.put_off:
             self._put_off += 1
             return

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from gitstate.core import lease
 from tests.chaos.arena import OUTPUT, Arena, Call
+from tests.chaos.schedule import Member
 from tests.chaos.storm import PATIENCE, Storm
 
 MAIN, NOTES, LOG = "refs/heads/main", "refs/notes/gitstate", "refs/notes/gitstate-log"
@@ -228,14 +229,15 @@ class Judge:
         """Every work was bought; one call of it needs no excuse, and in a calm round no other is made.
 
         An excuse: the run that made the call was killed, of which as many calls as it has jobs may be lost; or it
-        lost the bucket to another run, by then or later. That is none for a run that was only killed and pushed each
-        work: all that it had finished is published.
+        lost the bucket to another run, by then or later. For a run that pushes each work that is as many calls as it
+        has jobs, too, for each time that something befell it: all that it had finished before is published.
         """
         made: dict[tuple[str, str], list[Call]] = defaultdict(list)
         for call in self.calls:
             made[call.slug, call.stage].append(call)
         killed = {run.name: self._jobs(run.name) for run in self.storm.runs if run.killed}
-        each = {run.name for run in self.storm.runs if self._pushes_each(run.name)}
+        each = {run.name for run in self.storm.runs if self._member(run.name).each}
+        killed.update({run: self._jobs(run) * self._blows(run) for run in each})
         for work in self.works:
             calls = made.pop(work, [])
             if not calls:
@@ -243,7 +245,7 @@ class Judge:
             needed = len(calls) - 1
             for call in calls:
                 lost = (call.run, lease.bucket_of(call.slug)) in self.losers
-                if needed > 0 and lost and not (call.run in each and call.run in killed):
+                if needed > 0 and lost and call.run not in each:
                     needed -= 1
                 elif needed > 0 and killed.get(call.run, 0):
                     needed -= 1
@@ -253,16 +255,16 @@ class Judge:
         for work in made:
             yield f"{'/'.join(work)} was bought, and is not in the plan"
 
-    def _pushes_each(self, run: str) -> bool:
-        """Whether nothing kept a run from pushing each work before the next one began."""
-        name = run.partition(".")[0]
-        kept = any(
-            blow.who in ("", name) for blow in self.round.blows if blow.kind in ("stop", "cut", "lost")
-        )
-        return self.round.member(name).each and not kept
+    def _blows(self, run: str) -> int:
+        """How often a run may have been disturbed, and once more: where the machine is slow its leases end, too."""
+        kinds, name = ("kill", "stop", "cut", "lost"), self._member(run).name
+        return 1 + sum(blow.who in ("", name) for blow in self.round.blows if blow.kind in kinds)
+
+    def _member(self, run: str) -> Member:
+        return self.round.member(run.partition(".")[0])
 
     def _jobs(self, run: str) -> int:
-        return self.round.member(run.partition(".")[0]).jobs
+        return self._member(run).jobs
 
     def _duplicates(self) -> int:
         """How many answers the shared log calls a duplicate. (One that never came is none.)"""

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,31 @@ def test_p10_where_each_work_is_pushed_a_machine_that_dies_costs_the_call_that_i
     assert len(world.paid()) == len(ITEMS) + 6
     assert sum(world.paid().values()) <= len(world.paid()) + len(dying)
     agree(world, [*dying, last])
+
+
+@pytest.mark.parametrize("shares", [(), ("--claim",)], ids=["alone", "claims"])
+@pytest.mark.parametrize("waits", [False, True])
+def test_where_each_work_is_pushed_nothing_begins_while_the_remote_is_away(
+    tmp_path: Path, shares: tuple[str, ...], waits: bool
+) -> None:
+    world = World(tmp_path, items=ITEMS, remote=True)
+    third = "[ $(grep -c asked $PROVIDER_HOME/ledger) -ne 3 ]"
+    world.tell(before=f"{third} || mv {world.remote} {world.remote.with_suffix('.away')}")
+    running = world.a.start("run", "--push", "work", *shares, *(("--wait",) if waits else ()))
+    until(lambda: not world.remote.exists(), running)
+    if waits:
+        time.sleep(2)
+        assert not running.ended()
+    else:
+        assert "Nothing else begins before" in running.wait(75).err
+    assert len(world.calls()) == 3
+    world.forgive()
+    world.bring_remote_back()
+    if waits:
+        running.wait(0)
+    else:
+        world.a.run("--push", "work", *shares)
+    assert world.paid() == {f"{slug}/article": 1 for slug in ITEMS}
 
 
 @pytest.mark.parametrize("command", [["sync"], ["run", "two"]], ids=["sync", "run-of-others"])
