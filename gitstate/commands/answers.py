@@ -98,11 +98,17 @@ class Answers:
         if self._came.empty() and not loop.is_over():
             loop.alarm.clear()
         loop.look_at_gates()
+        if settled or questions:
+            self.push(loop.syncing.recorded)
+
+    def push(self, push: Callable[[], bool]) -> None:
+        """Push by `push`, which says whether something came. What then needs a person ends the run once all that is
+        under way, and has been paid for, has ended."""
         try:
-            if (settled or questions) and loop.syncing.recorded():
-                session.refresh()
+            if push():
+                self._loop.session.refresh()
         except NeedsHuman as error:
-            self.trouble = self.trouble or error  # what else is under way has been paid for: let it end
+            self.trouble = self.trouble or error
 
     def _weigh(self, judged: Judged) -> Judged:
         """Decide about an answer. What is made of a failed act is not said before evidence has been asked."""

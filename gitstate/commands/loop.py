@@ -93,8 +93,7 @@ class Loop:
         pool = ThreadPoolExecutor(threads, thread_name_prefix="gitstate-job")
         try:
             while True:
-                if self.syncing.pushes_again():
-                    self.session.refresh()
+                self.answers.push(self.syncing.catch_up)
                 self._ready += self.reactions.come()
                 while (key := self._next()) is not None:
                     self._begin(pool, key)

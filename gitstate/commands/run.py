@@ -81,9 +81,10 @@ def run(config: str, options: Options, clock: Optional[Clock] = None) -> int:
     if options.redo and not options.selection and not options.plan:
         raise UsageError("--redo wants a selection.", "Name the slugs, or a --stage, to do again.")
     if options.plan and options.selection:
+        words = show.safe(shlex.join([*options.selection.options(), "--out", options.plan]))
         raise UsageError(
             "--plan runs exactly the works of that plan, and takes no selection of others.",
-            f"Save what you want to run: gitstate plan {shlex.join(options.selection.options())} --out {options.plan}",
+            f"Save what you want to run: gitstate plan {words}",
         )
     clock = clock or Clock()
     spending = Spending(_budget(options.budget))

@@ -128,12 +128,13 @@ class Syncing:
     @property
     def is_stuck(self) -> bool:
         """Whether nothing may begin, because something else was finished and could not be pushed."""
-        return self.each and self.owes
+        return self.each and self.away and self.owes
 
-    def pushes_again(self) -> bool:
-        """Where that is so, try again when it is time. Returns whether something came from the remote."""
-        too_soon = self._pushed is not None and time.monotonic() - self._pushed < PAUSE
-        return self.is_stuck and not too_soon and self._delivered()
+    def catch_up(self) -> bool:
+        """Push what should have been by now; what could not be, again when it is time. Returns whether something came
+        from the remote."""
+        too_soon = self.away and self._pushed is not None and time.monotonic() - self._pushed < PAUSE
+        return self.each and self.owes and not too_soon and self._delivered()
 
     def _delivered(self, insist: bool = True) -> bool:
         """Push; whether something came by that."""

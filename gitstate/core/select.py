@@ -109,6 +109,8 @@ def choose(selection: Selection, statuses: Sequence[Status]) -> list[Status]:
 def in_shard(selection: Selection, statuses: Iterable[Status]) -> list[Status]:
     """Those of some statuses that are in the shard of a selection."""
     number, count = selection.shard
+    if count == 1:
+        return list(statuses)
     return [status for status in statuses if shard_of(status.slug, count) == number]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.httpgit import serve
-from tests.support.world import CHAIN, FAIL_AT_ONCE, Clone, Running, World, until
+from tests.support.world import ARTICLE, CHAIN, FAIL_AT_ONCE, Clone, Running, World, until
 
 ITEMS = [f"topic-{number}" for number in range(12)]
 SHORT = "10s"  # the least that a lease may last
@@ -261,6 +261,17 @@ def test_where_each_work_is_pushed_nothing_begins_while_the_remote_is_away(
     else:
         world.a.run("--push", "work", *shares)
     assert world.paid() == {f"{slug}/article": 1 for slug in ITEMS}
+
+
+def test_where_each_work_is_pushed_what_is_restored_on_the_way_stops_nothing(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path)
+    clone.run()
+    clone.git("rm", "-q", "out/topic-1.md", "out/topic-4.md", "out/topic-7.md")
+    clone.git("commit", "-q", "-m", "By mistake")
+    clone.configure({"article": ARTICLE}, [*ITEMS, "x", "y", "z"], coordinate="leases", lease="10m")
+    clone.run("--push", "work")
+    assert world.paid() == {f"{slug}/article": 1 for slug in [*ITEMS, "x", "y", "z"]}
+    assert len(published(world)) == len(ITEMS) + 3
 
 
 @pytest.mark.parametrize("command", [["sync"], ["run", "two"]], ids=["sync", "run-of-others"])
