@@ -214,7 +214,8 @@ def _will(summary: Summary, asked: _Asked) -> list[str]:
     if unclear:
         parts.append(f"settle {show.number(len(unclear), 'effect')} of unknown outcome")
     if due:
-        needed = sum(status in asked.along for status in due)
+        along = {(s.slug, s.stage) for s in asked.along}
+        needed = sum((s.slug, s.stage) in along for s in due)
         because = f" ({needed:,} of them because others need it)" if needed else ""
         parts.append(f"do {show.number(len(due), 'work')}{because}: {show.price_of(summary, due)}")
     if free:

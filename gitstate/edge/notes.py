@@ -66,10 +66,7 @@ def overwritten(git: Git, objects: Objects, ref: str) -> list[str]:
     if objects.resolve(ref) is None:
         return []
     path = os.path.join(git.common_dir, "logs", *ref.split("/"))
-    with (
-        contextlib.suppress(OSError),
-        open(path, "rb") as file,
-    ):  # (another store of refs has none: git tells)
+    with contextlib.suppress(OSError), open(path, "rb") as file:  # (where there is none, git tells)
         if os.fsencode(_FORCED) not in file.read():
             return []
     listed = git.text("log", "-g", _REMEMBERED, "--format=%H %gs", ref, "--", check=False).splitlines()

@@ -309,15 +309,8 @@ def fetch_missing(git: Git, oids: Iterable[str]) -> int:
     if not absent:
         return 0
     wanted = "".join(f"{oid}\n" for oid in absent).encode()
-    arguments = (
-        "-c",
-        "fetch.negotiationAlgorithm=noop",
-        *_FETCH,
-        "--no-filter",
-        "--stdin",
-        "--",
-        git.promisor,
-    )
+    no_haggling = ("-c", "fetch.negotiationAlgorithm=noop")
+    arguments = (*no_haggling, *_FETCH, "--no-filter", "--stdin", "--", git.promisor)
     done = git.run(*arguments, stdin=wanted, env=quiet(), check=False, interruptible=True)
     if done.code:
         refs(git, Remote(git.promisor, ""))
