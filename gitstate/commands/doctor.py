@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+
 from gitstate import show
 from gitstate.commands.clone import Clone
+from gitstate.core import lease
 from gitstate.edge import hosting, lock, probe, remote
+from gitstate.edge.leases import Leases
 from gitstate.edge.probe import Found
 from gitstate.edge.remote import Remote
 from gitstate.edge.repo import head_branch
-from gitstate.errors import GitstateError
+from gitstate.errors import CorruptState, GitstateError
 
 
 def doctor(clone: Clone, *, as_json: bool = False, offline: bool = False) -> int:
@@ -67,4 +71,15 @@ def _remote(clone: Clone) -> list[Found]:
         takes = hosting.look(clone.git, clone.objects, there)
     except GitstateError as error:
         return [*found, Found("pushing", None, error.message.splitlines()[0])]
-    return found + hosting.findings(takes, there.name)
+    return [*found, *hosting.findings(takes, there.name), *_leases(clone, there)]
+
+
+def _leases(clone: Clone, there: Remote) -> list[Found]:
+    """What on the remote keeps runs from claiming: a lease that this version cannot read."""
+    try:
+        Leases(clone.git, clone.objects, there, clone.config, lease.DEFAULT, time.monotonic).look()
+    except CorruptState as error:
+        return [Found("claims", False, f"{error.message} {error.hint}")]
+    except GitstateError as error:
+        return [Found("claims", None, error.message.splitlines()[0])]
+    return []

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gitstate.core import lease
 from tests.support.httpgit import serve
 from tests.support.world import ARTICLE, CHAIN, FAIL_AT_ONCE, Clone, Running, World, until
 
@@ -707,3 +708,20 @@ def test_doctor_says_whether_the_remote_takes_leases(tmp_path: Path) -> None:
     world.git(world.remote, "config", "transfer.hideRefs", "refs/gitstate")
     assert "as branches" in said()
     assert leases(world) == []
+
+
+def test_doctor_names_a_lease_that_no_run_can_read_and_how_to_be_rid_of_it(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path, items=["one"])
+    tree = world.git(world.remote, "mktree", "--missing")
+    newer = '{"v": 99}'
+    commit = world.git(world.remote, "commit-tree", "-m", newer, tree)
+    ref = f"refs/gitstate/lease/{lease.plan_of('gitstate.yaml')}/{lease.bucket_of('one')}"
+    world.git(world.remote, "update-ref", ref, commit)
+    clone.run(code=3)
+    found = json.loads(clone.gitstate("doctor", "--json", code=1).out)["found"]
+    (claims,) = [one for one in found if one["name"] == "claims"]
+    assert "its format is 99" in claims["words"]
+    clone.git("push", "-q", *claims["words"].partition("git push ")[2].split())
+    clone.gitstate("doctor", code=0)
+    clone.run()
+    assert world.paid() == {"one/article": 1}
