@@ -712,9 +712,8 @@ def test_doctor_says_whether_the_remote_takes_leases(tmp_path: Path) -> None:
 
 def test_doctor_names_a_lease_that_no_run_can_read_and_how_to_be_rid_of_it(tmp_path: Path) -> None:
     world, (clone, _) = shared(tmp_path, items=["one"])
-    tree = world.git(world.remote, "mktree", "--missing")
-    newer = '{"v": 99}'
-    commit = world.git(world.remote, "commit-tree", "-m", newer, tree)
+    tree = world.git(world.remote, "hash-object", "-w", "-t", "tree", os.devnull)
+    commit = world.git(world.remote, "commit-tree", "-m", '{"v": 99}', tree)
     ref = f"refs/gitstate/lease/{lease.plan_of('gitstate.yaml')}/{lease.bucket_of('one')}"
     world.git(world.remote, "update-ref", ref, commit)
     clone.run(code=3)
