@@ -164,6 +164,7 @@ def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spen
         syncing.session = session
         recovered += recover_attempts(session)
         shares = options.claim or session.view.plan.workflow.coordinate is not None
+        syncing.shares = shares
         there = syncing.reachable if shares else None
         if there is None:
             lacking = syncing.there if shares else None

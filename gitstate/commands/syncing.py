@@ -47,6 +47,7 @@ class Syncing:
         self.session: Optional[Session] = None
         self.progress: Optional[Progress] = None
         self.claiming: Optional[Claiming] = None
+        self.shares = False  # whether works are claimed: then nothing is published but by `claiming`
         self._there = remote.pick(clone.git, aim.branch)
         self._pushed: Optional[float] = None
         # By what the remote has (its tip): receipts, and by path what today's identity is.
@@ -221,7 +222,8 @@ class Syncing:
         """Push. Without `insist`: unless others are faster, for then there will be another time."""
         if self._there is None:
             return
-        if self.offline:
+        if self.offline or (self.shares and self.claiming is None):
+            # (the remote was away when this run began, and may be back: what it says of leases is not known)
             self.away = True
             return
         records = self._records

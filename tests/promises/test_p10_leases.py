@@ -461,6 +461,36 @@ def test_where_the_remote_goes_away_nothing_more_is_begun_and_what_came_is_deliv
     agree(world, [clone, other])
 
 
+# The remote is away when a run begins, and back when it has found that out.
+_LATE = """#!/bin/sh
+PATH="${PATH#*:}"
+case " $* " in *" fetch "*|*" ls-remote "*) if [ ! -e "$HOME/back" ]; then
+    case " $* " in *" ls-remote "*) touch "$HOME/back";; esac
+    echo "fatal: no route to it" >&2
+    exit 128
+fi;; esac
+exec git "$@"
+"""
+
+
+def test_p10_a_run_that_could_not_claim_publishes_nothing_although_the_remote_is_back(tmp_path: Path) -> None:
+    world, (clone, _) = shared(tmp_path, items=["one"])
+    world.tell(after=f"mv {world.remote} {world.remote.with_suffix('.away')}")
+    clone.run(code=75)
+    world.bring_remote_back()
+    world.forgive()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "git").write_text(_LATE)
+    (tools / "git").chmod(0o755)
+    clone.run(code=75, PATH=f"{tools}:{world.environment['PATH']}")
+    assert (world.home / "back").exists()
+    assert published(world) == []
+    clone.run()
+    assert published(world) == ["out/one.md"]
+    assert world.paid() == {"one/article": 1}
+
+
 def test_two_plans_in_one_repository_are_shared_each_for_itself(tmp_path: Path) -> None:
     world, clones = shared(tmp_path)
     second = json.loads(world.a.read("gitstate.yaml"))
