@@ -13,13 +13,24 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
-from gitstate.edge import gitconfig, index
+from gitstate.edge import gitconfig, index, tracking
 from gitstate.edge.child import Child
 from gitstate.edge.git import DURABLE, Git
-from gitstate.edge.repo import LOG, RECEIPTS, Repository
+from gitstate.edge.repo import (
+    KEEP,
+    LOG,
+    PAUSES,
+    RECEIPTS,
+    TRACKED_LEASES,
+    TRACKED_PAUSE_HEADS,
+    TRACKED_PAUSES,
+    TRACKING,
+    Repository,
+)
 from gitstate.errors import GitFailed
 
 _JOURNAL = "recording.json"
+_PRIVATE = (KEEP, PAUSES, TRACKING, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
 _SETTLED = 1.0  # seconds that a lock must stand unchanged; a living git writes into one within microseconds
 
 
@@ -141,9 +152,9 @@ def clear_stale_locks(repository: Repository) -> Cleared:
     """Remove the git locks that a killed run of ours left behind; to be called only under the run lock.
 
     The run lock is inherited by our git children, so whoever holds it knows that none of them lives. A lock
-    is ours if it says so (the index's), if it holds what our journal was about to write, or if it is empty
-    as git leaves it for an instant (HEAD's: alone for an instant), stands where our journal was at work and is
-    younger than the journal.
+    is ours if it says so (the index's), if it stands where nobody but us writes, if it holds what our journal was
+    about to write, or if it is empty as git leaves it for an instant (HEAD's: alone for an instant), stands where our
+    journal was at work and is younger than the journal.
     Ages are compared between files of one file system only, never with a clock. Others are left, and named.
     """
     journal_path = os.path.join(repository.state, _JOURNAL)
@@ -153,6 +164,7 @@ def clear_stale_locks(repository: Repository) -> Cleared:
     if there.git_dir != repository.git_dir:
         removed += index.clear(repository.git_dir)
     removed += gitconfig.clear(repository.common_dir)
+    removed += tracking.clear_locks(repository.common_dir, (), _PRIVATE)
     ours = _provably_ours(there, moves, since)
     if ours:
         before = {path: _stamp(path) for path in ours}

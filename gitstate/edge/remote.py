@@ -236,7 +236,7 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
             raise failed(("fetch", remote.name, *specs), done)
         else:
             tries += 1
-            if not tracking.clear_locks(git, [*names.values()]):
+            if not tracking.clear_locks(git.common_dir, [*names.values()], _folders(remote)):
                 pause(tries - 1)  # another fetch in this clone was at work, or the line broke
 
 
@@ -258,7 +258,8 @@ def _fetch_alone(git: Git, remote: Remote, specs: Sequence[str]) -> None:
         if not done.code:
             return
         ask(git, remote, (RECEIPTS,))
-        pause(attempt)  # what was listed may be gone when it is asked for
+        if not tracking.clear_locks(git.common_dir, (), _folders(remote)):
+            pause(attempt)  # what was listed may be gone when it is asked for
     raise failed(("fetch", remote.name), done)
 
 
@@ -348,8 +349,15 @@ def _lease_refspecs(remote: Remote) -> list[str]:
     return [f"+{LEASES}/*:{folder}/own/*", f"+{LEASE_HEADS}/*:{folder}/heads/*"]
 
 
+def _folders(remote: Remote) -> list[str]:
+    """Below which all the tracking refs of a remote are but that of its branch."""
+    return [
+        f"{top}/{remote.label}" for top in (TRACKING, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
+    ]
+
+
 def _forget(git: Git, lost: Sequence[Broken], say: Callable[[str], None]) -> None:
-    tracking.clear_locks(git, [ref for ref, _ in lost])
+    tracking.clear_locks(git.common_dir, [ref for ref, _ in lost])
     if gone := tracking.forget(git, lost):
         say(
             f"What {' and '.join(gone)} named is not whole here, as after a power cut: "

@@ -57,7 +57,7 @@ def look(git: Git, refs: Sequence[str], branch: str) -> Seen:
     if _is_whole(git, {held[ref] for ref in asked}, own):
         asked = []
     lacking = [Broken(ref, held[ref]) for ref in asked if not _is_whole(git, {held[ref]}, own)]
-    paths = _paths(git, [ref for ref in refs if ref not in held])
+    paths = _paths(git.common_dir, [ref for ref in refs if ref not in held])
     return Seen(held, lacking + [Broken(ref, None) for ref, path in paths.items() if os.path.isfile(path)])
 
 
@@ -74,13 +74,21 @@ def forget(git: Git, found: Iterable[Broken]) -> list[str]:
     return gone
 
 
-def clear_locks(git: Git, refs: Sequence[str]) -> bool:
-    """Remove locks on tracking refs that a killed fetch has left; True if there were any.
+def clear_locks(common_dir: str, refs: Sequence[str], folders: Sequence[str] = ()) -> list[str]:
+    """Remove the locks that a killed git has left on tracking refs: on `refs`, and on all below `folders` (full names).
+    Returns the paths of those that were there.
 
     Whose they are cannot be told, but a fetch holds them for an instant, and these refs only remember what
     the remote has: taking one from a living fetch would cost a fetch, nothing else.
     """
-    paths = [path + ".lock" for path in _paths(git, refs).values()]
+    paths = [path + ".lock" for path in _paths(common_dir, refs).values()]
+    for folder in _paths(common_dir, folders).values():
+        paths += [
+            os.path.join(above, name)
+            for above, _, names in os.walk(folder)
+            for name in names
+            if name.endswith(".lock")
+        ]
     before = {path: _written(path) for path in paths if _written(path) is not None}
     if before:
         time.sleep(_SETTLED)
@@ -88,7 +96,7 @@ def clear_locks(git: Git, refs: Sequence[str]) -> bool:
         if _written(path) == written:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)
-    return bool(before)
+    return [*before]
 
 
 def _read(git: Git, refs: Sequence[str]) -> dict[str, str]:
@@ -110,7 +118,7 @@ def _is_whole(git: Git, tips: Iterable[str], own: Iterable[str]) -> bool:
 
 def _drop_file(git: Git, ref: str) -> bool:
     """Remove the file of a ref that holds no id: git's own commands refuse to. The ref's lock keeps git away."""
-    (path,) = _paths(git, [ref]).values()
+    (path,) = _paths(git.common_dir, [ref]).values()
     try:
         os.close(os.open(path + ".lock", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     except OSError:
@@ -138,9 +146,9 @@ def _drop_void(git: Git) -> None:
                     os.unlink(entry.path)
 
 
-def _paths(git: Git, refs: Sequence[str]) -> Mapping[str, str]:
+def _paths(common_dir: str, refs: Sequence[str]) -> Mapping[str, str]:
     """The file in which git keeps each of these refs, where it is not packed."""
-    return {ref: os.path.join(git.common_dir, *ref.split("/")) for ref in refs}
+    return {ref: os.path.join(common_dir, *ref.split("/")) for ref in refs}
 
 
 def _written(path: str) -> Optional[tuple[int, int]]:

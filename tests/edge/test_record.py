@@ -818,6 +818,22 @@ def test_an_empty_lock_and_one_left_after_the_branch_moved_are_ours_too(
     assert clone.status() == []
 
 
+def test_locks_where_nobody_else_writes_are_ours_whatever_they_hold(clone: Clone) -> None:
+    names = (
+        "gitstate/keep/1-1",
+        "gitstate/pause/team",
+        "gitstate-pause/origin/team",
+        "gitstate-lease/origin/own/a/00",
+    )
+    theirs = clone.root / ".git/refs/heads/side.lock"
+    locks = [clone.root / f".git/refs/{name}.lock" for name in names]
+    for path in (*locks, theirs):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"1")
+    assert sorted(clear_stale_locks(clone.repository).removed) == sorted(map(str, locks))
+    theirs.unlink()  # (it was still there)
+
+
 @pytest.mark.parametrize("content", [None, b"", bytes(41)], ids=["gone", "empty", "zeros"])
 def test_the_lock_of_head_is_ours_whatever_a_power_cut_made_of_the_branchs(
     clone: Clone, monkeypatch: pytest.MonkeyPatch, content: bytes | None
