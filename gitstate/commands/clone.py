@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from types import TracebackType
 from typing import NamedTuple, Optional
 
+from gitstate import show
 from gitstate.core.derive import Status, derive, each_status
 from gitstate.core.select import Selection
 from gitstate.core.snapshot import WorkKey
@@ -73,6 +74,14 @@ class Clone:
             for word in selection.slugs
         )
         return selection._replace(slugs=here)
+
+    def command(self, selection: Selection = Selection(), branch: str = "") -> str:
+        """The `gitstate run` about the same works, as it is typed where this was started."""
+        import shlex
+
+        words = selection.options() + (["--branch", branch] if branch else [])
+        words += ["--config", self.config] if self.config != CONFIG else []
+        return " ".join(["gitstate run", *(shlex.quote(show.safe(word)) for word in words)])
 
     def view(self, outputs_from: Optional[str] = None, at: Optional[Tips] = None) -> View:
         """Everything that this clone shows now, or showed `at`."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 from gitstate import show
-from gitstate.commands.clone import CONFIG, Answer, Clone, statuses_of, utc_now
+from gitstate.commands.clone import Answer, Clone, statuses_of, utc_now
 from gitstate.commands.known import claimed_by_others, receipts_hint
 from gitstate.core import select
 from gitstate.core.derive import PROTECTED, Status
@@ -16,7 +15,7 @@ from gitstate.core.select import Selection
 from gitstate.core.summary import Summary, states, summarise
 from gitstate.edge.protect import check_outputs
 from gitstate.edge.snapshot import View, receipts_digest
-from gitstate.errors import UsageError
+from gitstate.errors import NeedsHuman, UsageError
 
 DUE = 4  # the exit code for "work is due", where it was asked for
 
@@ -38,7 +37,8 @@ def plan(
     """
     now = utc_now()
     if as_json or out or branch or not selection.is_whole:
-        view = clone.view(_tip(clone, branch) if branch else None)
+        tip = _tip(clone, branch) if branch else None
+        view = clone.view(tip)
         workflow, every = view.plan.workflow, statuses_of(view, now)
         select.check(selection, workflow)
         statuses = select.choose(clone.words(selection), every)
@@ -51,14 +51,14 @@ def plan(
         else:
             summary = summarise(view.plan, statuses, clone.prices(view), view.snapshot.acts)
             unknown = view.receipts.unknown + view.log.unknown
-            words = (*selection.options(), *(("--branch", branch) if branch else ()))
             answer = Answer(view.tips, view.snapshot.dirty, summary, unknown)
-            _show(answer, clone, all, _Asked(words, tuple(along)))
+            refused = _refused(clone, view, tip) if tip else ""
+            _show(answer, clone, all, _Asked(clone.command(selection, branch), tuple(along), refused))
         due = any(status.state != "done" for status in statuses) or not view.plan.items
     else:
         answer = clone.answer(now)
         check_outputs(clone.repository, clone.git, answer.summary.open)
-        _show(answer, clone, all)
+        _show(answer, clone, all, _Asked(clone.command()))
         due = bool(answer.summary.open) or not answer.summary.total
     return DUE if exit_code and due else 0
 
@@ -66,8 +66,9 @@ def plan(
 class _Asked(NamedTuple):
     """What of the plan was asked about."""
 
-    words: tuple[str, ...] = ()  # the options of `run` that mean the same
-    along: tuple[Status, ...] = ()  # works that a run does besides, because those need them
+    command: str  # the run that means the same
+    along: tuple[Status, ...] = ()  # works that it does besides, because those need them
+    refused: str = ""  # why it would not begin
 
 
 def _tip(clone: Clone, branch: str) -> Optional[str]:
@@ -88,7 +89,20 @@ def _tip(clone: Clone, branch: str) -> Optional[str]:
     return None if aim.checked_out else tip
 
 
+def _refused(clone: Clone, view: View, tip: str) -> str:
+    """Why a run would not record on a branch at the commit `tip`; "" where it would."""
+    from gitstate.commands.target import require_sources
+
+    try:
+        require_sources(clone, view, tip)
+    except NeedsHuman as error:
+        return f"{error.message} {error.hint}"
+    return ""
+
+
 def _to_fetch(name: str, branch: str, tracked: str) -> str:
+    import shlex  # for what is rarely said
+
     return f"If {name} has it: git fetch {shlex.join([name, f'+{branch}:{tracked}'])}"
 
 
@@ -133,7 +147,7 @@ def _save(path: str, text: str) -> None:
         raise UsageError(f"{path}: {error.strerror}.", "Name a file that can be written.") from error
 
 
-def _show(answer: Answer, clone: Clone, all: bool, asked: _Asked = _Asked()) -> None:
+def _show(answer: Answer, clone: Clone, all: bool, asked: _Asked) -> None:
     summary = answer.summary
     head = answer.tips.head[:9] if answer.tips.head else "no commit yet"
     stages = {stage for _, stage, _, _ in summary.counts}
@@ -156,11 +170,7 @@ def _outlook(answer: Answer, clone: Clone, asked: _Asked) -> list[str]:
         return ["The plan has no items, so there is nothing that could be done."]
     if not summary.total:
         return ["No item of the plan is in this part, so nothing is to be done here."]
-    config = () if clone.config == CONFIG else ("--config", clone.config)
-    lines += [
-        *_will(summary, asked._replace(words=(*asked.words, *config))),
-        *receipts_hint(answer.tips, summary.open),
-    ]
+    lines += [*_will(summary, asked), *receipts_hint(answer.tips, summary.open)]
     left = [s for s in summary.open if s.state == "failed" or s.reason in PROTECTED]
     paused = [s for s in summary.open if s.state == "paused" and s.category is not None]
     changed = [s for s in summary.open if s.state == "paused" and s.category is None]
@@ -220,5 +230,6 @@ def _will(summary: Summary, asked: _Asked) -> list[str]:
         parts.append(f"do {show.number(len(due), 'work')}{because}: {show.price_of(summary, due)}")
     if free:
         parts.append(f"restore {len(free):,} from git")
-    command = " ".join(["gitstate run", *(shlex.quote(show.safe(word)) for word in asked.words)])
-    return [f"`{command}` will {'; '.join(parts)}."] if parts else []
+    if asked.refused:
+        return [f"`{asked.command}` would refuse. {asked.refused}"]
+    return [f"`{asked.command}` will {'; '.join(parts)}."] if parts else []

@@ -28,7 +28,7 @@ from gitstate.commands.session import Session
 from gitstate.commands.settling import Settled
 from gitstate.commands.stopping import Stop
 from gitstate.commands.syncing import Syncing
-from gitstate.commands.target import Target, target
+from gitstate.commands.target import Target, require_sources, target
 from gitstate.commands.waiting import wait_until
 from gitstate.commands.windows import Look, Windows
 from gitstate.core import budget, schedule, select
@@ -162,6 +162,8 @@ def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spen
     _, recovered = meet(clone, aim, syncing.begin)
     with closing(Session(clone, aim.branch, aim.checked_out)) as session:
         syncing.session = session
+        if session.tip is not None and not aim.checked_out:
+            require_sources(clone, session.view, session.tip)
         recovered += recover_attempts(session)
         shares = options.claim or session.view.plan.workflow.coordinate is not None
         syncing.shares = shares

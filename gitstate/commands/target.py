@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from gitstate import show
 from gitstate.commands.clone import Clone
+from gitstate.edge.history import shared
 from gitstate.edge.repo import head_branch, other_tree
-from gitstate.errors import UsageError
+from gitstate.edge.snapshot import View
+from gitstate.edge.sources import read_tree
+from gitstate.errors import NeedsHuman, UsageError
 
 _IN_PROGRESS = {"rebase-merge": "rebase", "rebase-apply": "rebase", "BISECT_LOG": "bisect"}
 
@@ -17,6 +21,27 @@ class Target(NamedTuple):
 
     branch: str  # full ref
     checked_out: bool
+
+
+def require_sources(clone: Clone, view: View, tip: str) -> None:
+    """Raise NeedsHuman where the branch that results go to, now at the commit `tip`, has sources that the checked-out
+    ones are behind of: what is made by those would be stale there, and take the place of what is not."""
+    head = view.tips.head
+    bases = shared(clone.git, tip, [head]) if head else []
+    if tip in bases:
+        return
+    width = len(clone.repository.zero)
+    theirs = read_tree(clone.git, tip, width).files
+    other = [path for path in view.watch.paths if theirs.get(path) != view.tree.files.get(path)]
+    before = [read_tree(clone.git, base, width).files for base in bases] if other else []
+    newer = [path for path in other if all(files.get(path) != theirs.get(path) for files in before)]
+    if newer:
+        names = ", ".join(map(show.safe, newer[:5])) + (" …" if len(newer) > 5 else "")
+        raise NeedsHuman(
+            f"The branch that results go to has changes that are not checked out here: {names}. What is made without "
+            "them would be stale there.",
+            "Merge it, or switch to it; or delete it, where it was merged by squash or rebase.",
+        )
 
 
 def target(clone: Clone, name: str) -> Target:
