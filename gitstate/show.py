@@ -275,11 +275,12 @@ def left_line(calls: int, answered: int) -> str:
     )
 
 
-def undelivered_line(works: int, remote: str) -> str:
-    """What is finished here and on the remote not yet."""
+def undelivered_line(works: int, remote: str, running: bool) -> str:
+    """What is finished here and on the remote not yet; `running`: a run here will deliver it."""
     verb = "is" if works == 1 else "are"
     what = f"{number(works, 'work')} {verb} not on {safe(remote)} yet"
-    return f"{what}: `gitstate sync` delivers {'it' if works == 1 else 'them'}."
+    who = "the run that is going on here" if running else "`gitstate sync`"
+    return f"{what}: {who} delivers {'it' if works == 1 else 'them'}."
 
 
 def claimed_line(works: int) -> str:

@@ -113,10 +113,13 @@ def late_line(name: str) -> str:
     )
 
 
-def waiting_for_others_line(held: int, others: int) -> str:
-    """What a run waits for that has nothing else to do."""
+def waiting_for_others_line(held: int, others: int, left: float) -> str:
+    """What a run waits for that has nothing else to do, and for how many seconds at most where nobody renews."""
     who = number(others, "other")
-    return f"Waiting for {number(held, 'work')} held by {who} at work just now; gitstate status says by whom."
+    return (
+        f"Waiting for {number(held, 'work')} held by {who} (gitstate status says by whom). Where that has died, its "
+        f"claim ends in {duration(left)} at the latest."
+    )
 
 
 def waiting_for_remote_line(message: str) -> str:
@@ -136,7 +139,7 @@ def taken_over_line(count: int, holder: str, own: bool) -> str:
 
 def not_claimed_line(message: str, hint: str) -> str:
     """Why a run that shares its works with others begins nothing more."""
-    return f"Nothing more can be claimed: {message} {hint}".rstrip()
+    return f"Nothing more can be claimed: {message.rstrip('.')}. {hint}".rstrip()
 
 
 def in_the_way_line(name: str, paths: Sequence[str]) -> str:
@@ -156,7 +159,7 @@ def disturbed_line(branch: str, dirty: Sequence[str]) -> str:
     return f"Another branch was checked out: what is under way is recorded on {name}, nothing new begins."
 
 
-_AWAY = "The remote was not reached: results are safe here, `gitstate sync` delivers them."
+_AWAY = "The remote was not reached: results are safe here, `{}` delivers them."
 
 
 def stray_words(stray: Stray) -> str:
@@ -190,11 +193,12 @@ def strayed_lines(strays: Sequence[Stray], most: int) -> list[str]:
     ]
 
 
-def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) -> list[str]:
-    """What a run did, at its end, and what to type next."""
+def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, command: str, sync: str) -> list[str]:
+    """What a run did, at its end, and what to type next: `command` to go on, and where results wait here `sync`."""
     counts = (
         (fields["restored"], "restored"),
         (fields["elsewhere"], "done by others"),
+        (fields["unchanged"], "still as they should be"),
         (fields["failed"], "failed"),
         (fields["paused"], "paused"),
         (fields["left"], "left alone"),
@@ -207,7 +211,7 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
     )
     if not fields["done"] and not fields["untold"] and not any(count for count, _ in counts):
         lines = [f"Nothing to do: {number(done, 'work is', 'works are')} done.{_skipped(fields)}"]
-        return [*lines, _AWAY] if away else lines
+        return [*lines, _AWAY.format(sync)] if sync else lines
     parts = [f"{fields['done']:,} done", *(f"{count:,} {words}" for count, words in counts if count)]
     if done:
         parts.append(f"{number(done, 'was', 'were')} done already")
@@ -243,15 +247,15 @@ def run_end(fields: Mapping[str, Any], agenda: Agenda, done: int, away: bool) ->
         )
     if fields["held"]:
         lines.append(
-            f"{number(fields['held'], 'work is', 'works are')} held by {number(fields['holders'], 'other')} at work "
-            "just now. `gitstate run --wait` waits for what becomes of them."
+            f"{number(fields['held'], 'work is', 'works are')} held by {number(fields['holders'], 'other')}. "
+            f"`{command} --wait` waits for what becomes of them."
         )
     if fields["again"]:
         count = number(fields["again"], "work is", "works are")
         lines.append(f"{count} due again: something that shapes them was changed, or others took them over.")
     if fields["again"] or (fields["unfinished"] and not fields["held"]):
-        lines.append("`gitstate run` goes on from here.")
-    return [*lines, _AWAY] if away else lines
+        lines.append(f"`{command}` goes on from here.")
+    return [*lines, _AWAY.format(sync)] if sync else lines
 
 
 def _skipped(fields: Mapping[str, Any]) -> str:

@@ -162,10 +162,14 @@ class Claiming:
     def _is_enough(self, loop: Loop) -> bool:
         return loop.options.limit is not None and len(loop.begun) >= loop.options.limit
 
-    def others(self) -> tuple[int, int]:
+    def others(self, loop: Loop) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""
-        held = [lease.bucket_of(slug) for slug, _ in self._aside if self.is_others(slug)]
+        held = self._held_by_others(loop)
         return len(held), len({self.leases.seen[bucket].lease.holder for bucket in held})
+
+    def _held_by_others(self, loop: Loop) -> list[str]:
+        """The buckets of the works that are left because others hold them; one for each work."""
+        return [lease.bucket_of(slug) for slug, _ in loop.open if self.is_others(slug)]
 
     def more(self, loop: Loop, idle: bool) -> list[WorkKey]:
         """Works that were put aside and may begin now, for which more is claimed, or that are done elsewhere by now.
@@ -253,9 +257,11 @@ class Claiming:
         return sum(price.seconds for price in known) / works if works else None
 
     def _tell_of_waiting(self, loop: Loop) -> None:
-        held, others = self.others()
+        held, others = self.others(loop)
         if held and not loop.flying and loop.options.wait:
-            self._say(loop, "others", story.waiting_for_others_line(held, others))
+            now, seen = self._clock.elapsed(), [self.leases.seen[b] for b in self._held_by_others(loop)]
+            left = max(one.lease.length - (now - one.since) for one in seen)
+            self._say(loop, "others", story.waiting_for_others_line(held, others, max(0.0, left)))
 
     def _say(self, loop: Loop, what: str, line: str) -> None:
         """Say what is waited for, once for as long as it is."""
@@ -269,7 +275,7 @@ class Claiming:
 
     def _poll(self, loop: Loop) -> float:
         """Seconds until the next look: a part of what the others take for all that they hold."""
-        held, others = self.others()
+        held, others = self.others(loop)
         mean = loop.mean or self._mean(self._aside)
         takes = mean * held / max(1, others) if mean is not None else math.inf
         longest = min(_POLL, self.leases.length / lease.RENEWALS)

@@ -46,7 +46,7 @@ def conclude(
     paused = progress.paused + len(agenda.paused)
     left = len(agenda.protected) + progress.left + waiting
     asked = len(agenda.asked) + progress.asked
-    held, holders = loop.claiming.others() if loop.claiming is not None else (0, 0)
+    held, holders = loop.claiming.others(loop) if loop.claiming is not None else (0, 0)
     aside = loop.claiming is not None and loop.claiming.is_short(loop)
     code = (
         130
@@ -69,6 +69,7 @@ def conclude(
         "done": progress.done,
         "restored": progress.restored,
         "elsewhere": progress.elsewhere,
+        "unchanged": progress.unchanged,
         "failed": progress.failed,
         "paused": progress.paused,
         "before": progress.before,
@@ -89,7 +90,10 @@ def conclude(
         "stopped": loop.reactions.tripped or loop.spent,
         "code": code,
     }
-    lines = story.run_end(fields, agenda, len(agenda.done), syncing.away)
+    options = loop.options
+    sync = "gitstate sync" + (f" --branch {show.safe(options.branch)}" if options.branch else "")
+    command = session.clone.command(options.selection, options.branch)
+    lines = story.run_end(fields, agenda, len(agenda.done), command, sync if syncing.away else "")
     lines += story.causes_lines(progress.causes)
     for one in closed.values():
         lines.append(show.pause_line(one))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Optional
 
@@ -126,6 +126,11 @@ class Loop:
                 ready.append(key)
         # Before the others: chains that were begun are finished first.
         self._ready += reversed(ready)
+
+    @property
+    def open(self) -> Collection[WorkKey]:
+        """The works of this run that are not settled."""
+        return self._open
 
     def close(self, key: WorkKey, done: bool) -> None:
         """A work is settled: those that waited for it may be ready."""
@@ -264,7 +269,9 @@ class Loop:
             asks = asks_human(self.session.stages[key[1]], status, key in self.session.acts)
             self.progress.asked += asks
             self.progress.left += status.reason in PROTECTED and status.state != "done"
-            self.progress.elsewhere += status.state == "done"
+            here = any((key[0], name) in self.begun for name in self.session.needs(key[1]))
+            self.progress.unchanged += here and status.state == "done"
+            self.progress.elsewhere += not here and status.state == "done"
             self.progress.before += status.state in ("failed", "paused") and not asks
             self.close(key, done=status.state == "done")
             return

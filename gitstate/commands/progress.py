@@ -19,6 +19,7 @@ class Progress:
         self.done = self.failed = self.paused = self.restored = self.left = 0
         self.asked = 0  # works that wait for a person's word
         self.elsewhere = 0  # works that others had done by the time that they were to begin
+        self.unchanged = 0  # works that are as they should be, after what they need was made anew
         self.before = 0  # works that turned out to have failed, or to be paused, before this run
         # By category and kind: how many works failed so, the first of them, and its evidence.
         self.causes: dict[str, tuple[int, str, str]] = {}
@@ -102,7 +103,14 @@ class Progress:
 
     def _counter(self) -> str:
         settled = (
-            self.done + self.elsewhere + self.failed + self.paused + self.left + self.asked + self.before
+            self.done
+            + self.elsewhere
+            + self.unchanged
+            + self.failed
+            + self.paused
+            + self.left
+            + self.asked
+            + self.before
         )
         return f"{settled}/{self.total}"
 

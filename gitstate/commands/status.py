@@ -57,8 +57,8 @@ def status(clone: Clone, *, as_json: bool = False) -> int:
         show.tell(f"A run is going on here: {show.holder(holder)}.")
     if left[0]:
         show.tell(show.left_line(*left))
-    if due is not None and not is_held:  # (a run delivers by itself)
-        show.tell(show.undelivered_line(due.works, due.remote))
+    if due is not None:
+        show.tell(show.undelivered_line(due.works, due.remote, is_held))
     if last is not None:
         show.tell(f"Last run: {show.run_summary(last)}")
     return 0

@@ -238,10 +238,13 @@ class Syncing:
             return
         finally:
             self._pushed = time.monotonic()
-        self.away = self._told = False
+        self.away = False
         if outcome.put_off:
             self._put_off += 1
             return
+        if self._told:
+            self.say(f"{self._there.name} is back: what waited here is pushed.")
+            self._told = False
         self._put_off, self._unpushed, self._covered = 0, False, records
         if outcome.users_commits:
             self.say(

@@ -69,9 +69,14 @@ def check(selection: Selection, workflow: Workflow) -> None:
         for word in words:
             if word not in known[name]:
                 near = _nearest(word, known[name])
+                other = [option for option, words in known.items() if word in words]
                 raise UsageError(
                     f"--{name} {word}: there is no such {name}.",
-                    f"Did you mean {near[0]}?" if near else f"Known: {', '.join(known[name])}.",
+                    f"Did you mean --{other[0]} {word}?"
+                    if other
+                    else f"Did you mean {near[0]}?"
+                    if near
+                    else f"Known: {', '.join(known[name])}.",
                 )
 
 

@@ -94,3 +94,70 @@ def test_what_is_called_just_so_comes_before_what_its_signs_could_mean(tmp_path:
     assert world.paid() == {"h[1]/article": 1}
     world.a.run("h[12]")
     assert world.paid() == {"h[1]/article": 1, "h1/article": 1, "h2/article": 1}
+
+
+def test_a_branch_whose_prompt_is_newer_than_the_one_checked_out_gets_no_results_of_the_older(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, items=["one", "two"], remote=True)
+    other = world.clone("b")
+    world.a.commit({"prompts/article.md": "Anew about {{ slug }}.\n"})
+    world.a.run("one", "--branch", "content")
+    done = other.run("--branch", "content", code=3)
+    assert "changes that are not checked out here: prompts/article.md" in done.err
+    shown = other.gitstate("plan", "--branch", "content", code=0).out
+    assert "`gitstate run --branch content` would refuse." in shown
+    assert world.paid() == {"one/article": 1}
+    other.git("merge", "-q", "--no-edit", "origin/content")
+    other.run("--branch", "content")
+    assert world.paid() == {"one/article": 1, "two/article": 1}
+
+
+def test_a_branch_whose_prompt_is_older_gets_results_of_the_one_checked_out(tmp_path: Path) -> None:
+    world = World(tmp_path, items=["one"])
+    world.a.run("--branch", "content")
+    world.a.commit({"prompts/article.md": "Anew about {{ slug }}.\n", "more.txt": "by hand\n"})
+    world.a.run("--branch", "content")
+    assert world.paid() == {"one/article": 2}
+
+
+def test_what_was_recorded_on_a_protected_branch_by_mistake_is_taken_back_and_not_paid_again(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, remote=True)
+    world.a.run("--push", "never")
+    world.a.git("checkout", "-q", "-B", "main", "origin/main")
+    world.a.run("--branch", "content")
+    assert world.git(world.remote, "ls-tree", "--name-only", "content", "out/").split() == [
+        "out/one.md",
+        "out/two.md",
+    ]
+    assert world.paid() == {"one/article": 1, "two/article": 1}
+
+
+def test_the_command_to_go_on_is_named_with_its_options(tmp_path: Path) -> None:
+    world = World(tmp_path, items=["one", "two"], remote=True)
+    done = world.a.run("--branch", "content", "--limit", "1")
+    assert "`gitstate run --branch content` goes on from here." in done.err
+    world.take_remote_away()
+    done = world.a.run("--branch", "content", code=75)
+    assert "`gitstate sync --branch content` delivers them" in done.err
+
+
+def test_what_is_as_it_should_be_after_what_it_needs_was_made_anew_is_not_called_somebody_elses(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, items=["one"], stages=CHAIN)
+    world.tell(answer="the same\n")
+    world.a.run()
+    first = next(iter(CHAIN))
+    text = json.loads(world.a.read("gitstate.yaml"))
+    text["stages"][first]["model"] = {"name": "another"}
+    world.a.commit({"gitstate.yaml": json.dumps(text)})
+    done = world.a.run()
+    assert "1 done, 1 still as they should be" in done.err
+
+
+def test_a_word_of_another_option_is_told_so(tmp_path: Path) -> None:
+    done = World(tmp_path).a.gitstate("plan", "--state", "stale", code=2)
+    assert "Did you mean --reason stale?" in done.err

@@ -215,7 +215,7 @@ def die(world: World, clone: Clone, slug: str) -> None:
 def test_p10_what_a_killed_worker_held_is_taken_over_when_its_lease_has_ended(tmp_path: Path) -> None:
     world, (dead, other) = shared(tmp_path, items=["one", "two"], lease=SHORT)
     die(world, dead, "one")
-    assert "1 work is held by 1 other at work" in other.run(code=75).err
+    assert "1 work is held by 1 other" in other.run(code=75).err
     assert "two/article" in world.paid()
     other.run("--wait")
     assert world.paid() == {"one/article": 2, "two/article": 1}
@@ -488,6 +488,30 @@ def test_p10_a_run_that_could_not_claim_publishes_nothing_although_the_remote_is
     assert published(world) == []
     clone.run()
     assert published(world) == ["out/one.md"]
+    assert world.paid() == {"one/article": 1}
+
+
+@pytest.mark.parametrize(
+    "ref",
+    [
+        f"refs/gitstate-lease/origin/own/{lease.plan_of('gitstate.yaml')}/{lease.bucket_of('one')}",
+        "refs/gitstate-remote/origin/notes",
+        "refs/remotes/origin/main",
+    ],
+    ids=lambda ref: ref.split("/")[1],
+)
+def test_a_lock_that_a_killed_fetch_left_stops_nobody(tmp_path: Path, ref: str) -> None:
+    world, (clone, other) = shared(tmp_path, items=["one"])
+    path = gate(world, "one")
+    running = other.start("run")
+    until(lambda: asked(world, "one"), running)
+    lock = clone.path / f".git/{ref}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    lock.touch()
+    assert "1 work is held by 1 other" in clone.run(code=75).err
+    path.touch()
+    running.wait(0)
+    clone.run()
     assert world.paid() == {"one/article": 1}
 
 
