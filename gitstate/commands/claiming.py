@@ -14,7 +14,7 @@ from gitstate.commands.lines import duplicate_line
 from gitstate.commands.session import Session
 from gitstate.core import lease
 from gitstate.core.identity import work_id
-from gitstate.core.lease import Claim, Standing
+from gitstate.core.lease import Claim, Seen, Standing
 from gitstate.core.snapshot import WorkKey
 from gitstate.edge import hosting
 from gitstate.edge.branch import withhold
@@ -165,11 +165,13 @@ class Claiming:
     def others(self, loop: Loop) -> tuple[int, int]:
         """How many works are left because others hold them, and how many others those are."""
         held = self._held_by_others(loop)
-        return len(held), len({self.leases.seen[bucket].lease.holder for bucket in held})
+        return len(held), len({one.lease.holder for one in held})
 
-    def _held_by_others(self, loop: Loop) -> list[str]:
-        """The buckets of the works that are left because others hold them; one for each work."""
-        return [lease.bucket_of(slug) for slug, _ in loop.open if self.is_others(slug)]
+    def _held_by_others(self, loop: Loop) -> list[Seen]:
+        """The leases of the works that are left because others hold them; one for each work."""
+        seen, me = self.leases.seen, self.leases.me  # (what is renewed meanwhile makes a new mapping)
+        found = (seen.get(lease.bucket_of(slug)) for slug, _ in loop.open)
+        return [one for one in found if one is not None and lease.standing(one, me) is Standing.OTHERS]
 
     def more(self, loop: Loop, idle: bool) -> list[WorkKey]:
         """Works that were put aside and may begin now, for which more is claimed, or that are done elsewhere by now.
@@ -257,11 +259,13 @@ class Claiming:
         return sum(price.seconds for price in known) / works if works else None
 
     def _tell_of_waiting(self, loop: Loop) -> None:
-        held, others = self.others(loop)
-        if held and not loop.flying and loop.options.wait:
-            now, seen = self._clock.elapsed(), [self.leases.seen[b] for b in self._held_by_others(loop)]
-            left = max(one.lease.length - (now - one.since) for one in seen)
-            self._say(loop, "others", story.waiting_for_others_line(held, others, max(0.0, left)))
+        if loop.flying or not loop.options.wait:
+            return
+        if held := self._held_by_others(loop):
+            now, holders = self._clock.elapsed(), {one.lease.holder for one in held}
+            left = max(one.lease.length - (now - one.since) for one in held)
+            line = story.waiting_for_others_line(len(held), len(holders), max(0.0, left))
+            self._say(loop, "others", line)
 
     def _say(self, loop: Loop, what: str, line: str) -> None:
         """Say what is waited for, once for as long as it is."""
