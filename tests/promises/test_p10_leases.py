@@ -258,7 +258,7 @@ def test_where_each_work_is_pushed_nothing_begins_while_the_remote_is_away(
     world.forgive()
     world.bring_remote_back()
     if waits:
-        running.wait(0)
+        assert "origin is back" in running.wait(0).err
     else:
         world.a.run("--push", "work", *shares)
     assert world.paid() == {f"{slug}/article": 1 for slug in ITEMS}
