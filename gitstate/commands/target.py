@@ -28,12 +28,12 @@ def require_sources(clone: Clone, view: View, tip: str) -> None:
     ones are behind of: what is made by those would be stale there, and take the place of what is not."""
     head = view.tips.head
     bases = shared(clone.git, tip, [head]) if head else []
-    if tip in bases:
+    if not bases or tip in bases:  # (a shallow clone cannot tell which of them is behind)
         return
     width = len(clone.repository.zero)
     theirs = read_tree(clone.git, tip, width).files
     other = [path for path in view.watch.paths if theirs.get(path) != view.tree.files.get(path)]
-    before = [read_tree(clone.git, base, width).files for base in bases] if other else []
+    before = [read_tree(clone.git, base, width).files for base in bases if other]
     newer = [path for path in other if all(files.get(path) != theirs.get(path) for files in before)]
     if newer:
         names = ", ".join(map(show.safe, newer[:5])) + (" …" if len(newer) > 5 else "")

@@ -113,11 +113,15 @@ def test_a_branch_whose_prompt_is_newer_than_the_one_checked_out_gets_no_results
     assert world.paid() == {"one/article": 1, "two/article": 1}
 
 
-def test_a_branch_whose_prompt_is_older_gets_results_of_the_one_checked_out(tmp_path: Path) -> None:
-    world = World(tmp_path, items=["one"])
+@pytest.mark.parametrize("options", [(), ("--depth", "1")], ids=["whole", "shallow"])
+def test_a_branch_whose_prompt_is_older_gets_results_of_the_one_checked_out(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    world = World(tmp_path, items=["one"], remote=True)
     world.a.run("--branch", "content")
     world.a.commit({"prompts/article.md": "Anew about {{ slug }}.\n", "more.txt": "by hand\n"})
-    world.a.run("--branch", "content")
+    world.a.git("push", "-q")
+    world.clone("job", *options).run("--branch", "content")
     assert world.paid() == {"one/article": 2}
 
 
