@@ -11,8 +11,9 @@ from gitstate.commands.session import Session
 from gitstate.core.derive import Status
 from gitstate.core.identity import work_id
 from gitstate.core.receipt import Receipt
-from gitstate.edge import protect, remote
+from gitstate.edge import protect
 from gitstate.edge.files import temp_name, write_whole
+from gitstate.edge.partial import fetch_missing
 
 _GROUP = 200  # works recorded together
 
@@ -66,7 +67,7 @@ def _bring_here(session: Session, wanted: Sequence[tuple[Status, Receipt]]) -> N
     """In a partial clone, fetch what is missing in one batch."""
     clone = session.clone
     blobs = [blob for _, receipt in wanted for _, blob in receipt.outputs if not clone.objects.resolve(blob)]
-    remote.fetch_missing(clone.git, blobs)
+    fetch_missing(clone.git, blobs)
 
 
 def _put(session: Session, status: Status, receipt: Receipt) -> bool:

@@ -16,21 +16,11 @@ from typing import NamedTuple, Optional
 from gitstate.edge import gitconfig, index, tracking
 from gitstate.edge.child import Child
 from gitstate.edge.git import DURABLE, Git
-from gitstate.edge.repo import (
-    KEEP,
-    LOG,
-    PAUSES,
-    RECEIPTS,
-    TRACKED_LEASES,
-    TRACKED_PAUSE_HEADS,
-    TRACKED_PAUSES,
-    TRACKING,
-    Repository,
-)
+from gitstate.edge.repo import KEEP, LOG, PAUSES, RECEIPTS, TRACKED, Repository
 from gitstate.errors import GitFailed
 
 _JOURNAL = "recording.json"
-_PRIVATE = (KEEP, PAUSES, TRACKING, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
+_PRIVATE = (KEEP, PAUSES, *TRACKED)  # where nobody but us writes
 _SETTLED = 1.0  # seconds that a lock must stand unchanged; a living git writes into one within microseconds
 
 

@@ -12,7 +12,7 @@ import random
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from gitstate.edge import gitconfig, tracking
@@ -25,6 +25,7 @@ from gitstate.edge.repo import (
     PAUSE_HEADS,
     PAUSES,
     RECEIPTS,
+    TRACKED,
     TRACKED_LEASES,
     TRACKED_PAUSE_HEADS,
     TRACKED_PAUSES,
@@ -39,7 +40,7 @@ _RESERVED = HEADS + "gitstate/"
 # A fetch that asks only for what we named. `--refmap=` ignores the configured refspecs: one like
 # `+refs/notes/*:refs/notes/*` would otherwise overwrite unpushed receipts in passing. One pack, not loose
 # objects, because git fsyncs packs whatever its settings.
-_FETCH = (
+FETCH = (
     *DURABLE,
     *("-c", "fetch.unpackLimit=1", "-c", "gc.auto=0", "-c", "maintenance.auto=false"),
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules"),
@@ -214,7 +215,7 @@ def fetch(git: Git, remote: Remote, say: Callable[[str], None] = lambda _: None)
         # Where asking as usual did not bring it, nothing that is here is offered as known.
         how = "--refetch" if mended == _MENDINGS else "--no-filter"
         done = git.run(
-            *_FETCH, how, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
+            *FETCH, how, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
         )
         held, lost = tracking.look(git, [*names.values()], remote.branch)
         if not done.code and not lost:
@@ -253,7 +254,7 @@ def fetch_leases(git: Git, remote: Remote) -> None:
 def _fetch_alone(git: Git, remote: Remote, specs: Sequence[str]) -> None:
     for attempt in range(_FETCH_TRIES):
         done = git.run(
-            *_FETCH, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
+            *FETCH, "--prune", "--", remote.name, *specs, env=quiet(), check=False, interruptible=True
         )
         if not done.code:
             return
@@ -284,39 +285,6 @@ def ask(git: Git, remote: Remote, wanted: Sequence[str]) -> dict[str, str]:
         )
     pairs = (line.split("\t", 1) for line in os.fsdecode(done.out).splitlines())
     return {ref: oid for oid, ref in pairs if ref in wanted}
-
-
-def missing(git: Git, oids: Iterable[str]) -> list[str]:
-    """Those of `oids` (blobs) that a partial clone does not hold, in one process and without fetching any.
-
-    Not `cat-file --batch-check`: at the first absent object it fetches, or where it may not, dies.
-    """
-    asked = list(dict.fromkeys(oids))
-    if not asked:
-        return []
-    options = ("--objects", "--no-object-names", "--no-walk", "--missing=print", "--ignore-missing")
-    done = git.run("rev-list", *options, "--stdin", stdin="".join(f"{oid}\n" for oid in asked).encode())
-    here = set(done.out.decode().split())
-    return [oid for oid in asked if oid not in here]
-
-
-def fetch_missing(git: Git, oids: Iterable[str]) -> int:
-    """Fetch the objects that a partial clone left out, in one batch; how many there were.
-
-    git itself would fetch them one by one, a round trip each. In a clone that is not partial nothing can be
-    left out, and 0 is returned. Raises ComeBackLater if the remote is away.
-    """
-    absent = missing(git, oids) if git.promisor else []
-    if not absent:
-        return 0
-    wanted = "".join(f"{oid}\n" for oid in absent).encode()
-    no_haggling = ("-c", "fetch.negotiationAlgorithm=noop")
-    arguments = (*no_haggling, *_FETCH, "--no-filter", "--stdin", "--", git.promisor)
-    done = git.run(*arguments, stdin=wanted, env=quiet(), check=False, interruptible=True)
-    if done.code:
-        refs(git, Remote(git.promisor, ""))
-        raise failed(("fetch", git.promisor), done)
-    return len(absent)
 
 
 def pause(attempt: int, longest: float = 5.0) -> None:
@@ -351,9 +319,7 @@ def _lease_refspecs(remote: Remote) -> list[str]:
 
 def _folders(remote: Remote) -> list[str]:
     """Below which all the tracking refs of a remote are but that of its branch."""
-    return [
-        f"{top}/{remote.label}" for top in (TRACKING, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
-    ]
+    return [f"{top}/{remote.label}" for top in TRACKED]
 
 
 def _forget(git: Git, lost: Sequence[Broken], say: Callable[[str], None]) -> None:

@@ -27,6 +27,8 @@ LEASE_HEADS = "refs/heads/gitstate/lease"  # the same, on a host that takes noth
 TRACKED_LEASES = (
     "refs/gitstate-lease"  # …/REMOTE/own or heads/PLAN/BUCKET: what the remote had when last asked
 )
+# All that remembers what remotes had, each with a part …/REMOTE/…
+TRACKED = (TRACKING, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
 
 
 class Repository(NamedTuple):

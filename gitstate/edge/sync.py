@@ -16,6 +16,7 @@ from gitstate.edge.branch import Way, bring_forward, compare_and_swap, users_com
 from gitstate.edge.git import Git
 from gitstate.edge.history import contains, count, shared
 from gitstate.edge.objects import Objects
+from gitstate.edge.partial import fetch_missing
 from gitstate.edge.pushing import Answer, Pushed
 from gitstate.edge.remote import BRANCHES, HOMES, NOTES, Fetched, Remote
 from gitstate.edge.reparent import Choose, Lost, theirs_stays
@@ -305,7 +306,7 @@ def _merge_ref(git: Git, repository: Repository, objects: Objects, ref: str, tra
         ours, theirs = objects.resolve(ref), objects.resolve(tracking)
         if theirs is None or ours == theirs or (ours and contains(git, ours, theirs)):
             return 0
-        remote.fetch_missing(git, _blobs(git, theirs))
+        fetch_missing(git, _blobs(git, theirs))
         new = _union(git, repository, objects, ours, theirs)
         if compare_and_swap(git, repository, objects, ref, new, ours, "gitstate sync: union with what came"):
             return _changed(git, ours, new)

@@ -19,6 +19,7 @@ from gitstate.edge.repo import (
     LOG,
     PAUSES,
     RECEIPTS,
+    TRACKED,
     TRACKED_LEASES,
     TRACKED_PAUSE_HEADS,
     TRACKED_PAUSES,
@@ -144,7 +145,7 @@ def _files(folder: str) -> Iterator[str]:
 
 def _refs(git: Git) -> dict[str, str]:
     """The refs for notes and pauses of this clone, its own and the fetched ones, and the fetched leases -> object."""
-    wanted = (RECEIPTS, LOG, TRACKING, PAUSES, TRACKED_PAUSES, TRACKED_PAUSE_HEADS, TRACKED_LEASES)
+    wanted = (RECEIPTS, LOG, PAUSES, *TRACKED)
     listed = git.text("for-each-ref", "--format=%(objectname) %(refname)", *wanted)
     return {ref: oid for oid, _, ref in (line.partition(" ") for line in listed.splitlines())}
 

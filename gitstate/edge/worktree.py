@@ -17,7 +17,7 @@ from typing import NamedTuple
 from gitstate.edge import index
 from gitstate.edge.git import DURABLE, Done, Git
 from gitstate.edge.objects import Objects
-from gitstate.edge.remote import fetch_missing
+from gitstate.edge.partial import fetch_missing
 from gitstate.edge.repo import Repository
 from gitstate.errors import NeedsHuman
 

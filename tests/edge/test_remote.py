@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gitstate.edge import pushing, remote, tracking
+from gitstate.edge import partial, pushing, remote, tracking
 from gitstate.edge.git import Git
 from gitstate.edge.pushing import Answer
 from gitstate.edge.remote import Fetched, Remote
@@ -299,7 +299,7 @@ def test_what_a_partial_or_shallow_clone_lacks_by_right_is_not_lost(bare: Bare, 
         assert remote.fetch(clone.plumbing, ORIGIN, said.append).branch == shared.tip()
         assert said == []
         if "--depth" not in options:
-            assert remote.missing(clone.plumbing, [shared.tip("HEAD:plan.txt")])
+            assert partial.missing(clone.plumbing, [shared.tip("HEAD:plan.txt")])
 
 
 def test_p6_a_partial_clone_gets_a_lost_pack_again(bare: Bare, shared: Clone) -> None:
@@ -344,7 +344,7 @@ def test_a_blobless_clone_gets_every_note_with_the_one_fetch(bare: Bare, shared:
     assert fetched.receipts is not None
     listed = blobless.git("ls-tree", "-r", "--format=%(objectname)", fetched.receipts).split()
     assert listed
-    assert remote.missing(blobless.plumbing, listed) == []
+    assert partial.missing(blobless.plumbing, listed) == []
 
 
 def test_blobs_that_a_filter_left_out_come_in_one_batch(bare: Bare, shared: Clone, tmp_path: Path) -> None:
@@ -355,16 +355,16 @@ def test_blobs_that_a_filter_left_out_come_in_one_batch(bare: Bare, shared: Clon
     blobless.git("config", "--add", "remote.origin.fetch", GLOB)
     blobless.git("fetch", "-q")
     listed = blobless.git("ls-tree", "-r", "--format=%(objectname)", ORIGIN.tracked(RECEIPTS)).split()
-    assert len(remote.missing(blobless.plumbing, listed)) == 21
+    assert len(partial.missing(blobless.plumbing, listed)) == 21
     trace = tmp_path / "trace"
     blobless.plumbing.env["GIT_TRACE"] = str(trace)
-    assert remote.fetch_missing(blobless.plumbing, listed) == 21
+    assert partial.fetch_missing(blobless.plumbing, listed) == 21
     assert trace.read_text().count("built-in: git fetch") == 1
-    assert remote.fetch_missing(blobless.plumbing, listed) == 0
+    assert partial.fetch_missing(blobless.plumbing, listed) == 0
 
 
 def test_a_whole_clone_is_not_asked_for_missing_blobs(shared: Clone) -> None:
-    assert remote.fetch_missing(shared.plumbing, iter(["0" * 40])) == 0
+    assert partial.fetch_missing(shared.plumbing, iter(["0" * 40])) == 0
 
 
 def test_missing_blobs_and_no_remote_is_something_to_come_back_for(bare: Bare, shared: Clone) -> None:
@@ -372,7 +372,7 @@ def test_missing_blobs_and_no_remote_is_something_to_come_back_for(bare: Bare, s
     oid = shared.tip("HEAD:plan.txt")
     bare.path.rename(bare.path.with_name("gone"))
     with pytest.raises(ComeBackLater):
-        remote.fetch_missing(blobless.plumbing, [oid])
+        partial.fetch_missing(blobless.plumbing, [oid])
 
 
 # set-up
