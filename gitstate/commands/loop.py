@@ -93,7 +93,8 @@ class Loop:
         pool = ThreadPoolExecutor(threads, thread_name_prefix="gitstate-job")
         try:
             while True:
-                self.answers.push(self.syncing.catch_up)
+                if self.answers.trouble is None:
+                    self.answers.push(self.syncing.catch_up)
                 self._ready += self.reactions.come()
                 while (key := self._next()) is not None:
                     self._begin(pool, key)
