@@ -11,6 +11,7 @@ import secrets
 import threading
 import time
 from concurrent import futures
+from functools import partial
 from importlib import import_module
 from typing import Any, Optional
 
@@ -37,6 +38,7 @@ class Pool:
         self._lock = threading.Lock()
         self._gone: Optional[ComeBackLater] = None
         self._left = False  # whether a worker may still be at what nobody waits for
+        self._work = partial(work, coordinator=os.getpid())
         self._executor = _open(name)
         self.cores = _cores(self._executor)  # 0: it does not tell
 
@@ -85,7 +87,7 @@ class Pool:
                 raise self._gone
             try:
                 found: futures.Future[Result] = executor.submit(
-                    work, job, job.env["GITSTATE_ATTEMPT_ID"], self._stop
+                    self._work, job, job.env["GITSTATE_ATTEMPT_ID"], self._stop
                 )
                 return found
             except (futures.BrokenExecutor, RuntimeError):  # (RuntimeError: it was shut down)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pickle
+import threading
+from multiprocessing import connection, parent_process
 from typing import Any, NamedTuple
 
 from gitstate.core.redact import is_secret_name, redact
@@ -12,8 +15,12 @@ from gitstate.edge.process import Flag, Job, Result, execute
 TASK = "gitstate"  # what dask sums our tasks up under
 
 
-def work(job: Job, attempt: str, stop: str) -> Result:
-    """Run a job to its end, or until there is a file at `stop`, where this machine sees the coordinator's files."""
+def work(job: Job, attempt: str, stop: str, coordinator: int = 0) -> Result:
+    """Run a job to its end, or until there is a file at `stop`, where this machine sees the coordinator's files.
+
+    `coordinator`: its process id. A process of its own that it made does not outlive it.
+    """
+    _end_with(coordinator)
     return _run(job, _Stopped(stop))
 
 
@@ -35,6 +42,24 @@ def work_on_dask(job: bytes, attempt: str, stop: str) -> bytes:
 def lost(words: str, seconds: float) -> Result:
     """The end of a job of which nobody knows how it ended."""
     return Result("lost", None, None, (), (), "", words, seconds)
+
+
+@functools.cache
+def _end_with(coordinator: int) -> None:
+    """Have this process end when its parent does, once that is known to be the coordinator.
+
+    The workers of a ProcessPoolExecutor whose maker was killed by force wait for its next word for ever. The commands
+    of one that ends are ended by its watchdog.
+    """
+    parent = parent_process()
+    if parent is None or parent.pid != coordinator:
+        return
+
+    def wait(sentinel: int) -> None:
+        connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait, args=(parent.sentinel,), daemon=True).start()
 
 
 def _run(job: Job, cancel: Flag) -> Result:

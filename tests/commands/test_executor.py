@@ -170,6 +170,22 @@ def test_an_interrupt_ends_the_commands_of_a_pool_of_processes(tmp_path: Path) -
     assert until(lambda: not bearing("PROVIDER_HOME", made.home))
 
 
+@pytest.mark.parametrize("factory", ["processes", "forks"])
+def test_a_run_that_is_killed_by_force_leaves_nothing_of_a_pool_of_processes(
+    tmp_path: Path, factory: str
+) -> None:
+    made = world(tmp_path, items=["one", "two"])
+    made.tell("one", hang=True)
+    running = start(made.a, f"tests.support.executors:{factory}", "-j", "2")
+    assert until(lambda: len(made.calls("answered")) == 1 and len(made.calls()) == 2, running)  # one is idle
+    running.process.kill()
+    running.wait()
+    assert until(lambda: not bearing("PROVIDER_HOME", made.home))
+    made.forgive()
+    made.a.run()
+    all_done(made)
+
+
 def test_a_worktree_is_refused_before_anything_is_paid(tmp_path: Path) -> None:
     stages = {"article": ARTICLE, "patch": {"run": CALL, "workspace": "worktree", "output": "p/{slug}.patch"}}
     made = world(tmp_path, stages=stages)
