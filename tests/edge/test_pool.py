@@ -73,7 +73,7 @@ def test_the_limits_are_kept_where_it_runs(pool: Pool) -> None:
 
 def test_a_job_that_is_cancelled_ends_where_it_runs(pool: Pool) -> None:
     cancel = threading.Event()
-    threading.Timer(0.8, cancel.set).start()
+    threading.Timer(2, cancel.set).start()
     result = pool.execute(job("exec sleep 300"), cancel)
     assert (result.ended_by, result.outputs) == ("cancelled", ())
     assert until(lambda: not bearing("MARK", "of-pool-tests"))

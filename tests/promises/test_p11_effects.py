@@ -75,7 +75,7 @@ def test_p11_attempts_share_a_key_and_have_an_id_of_their_own(tmp_path: Path) ->
 
 @pytest.mark.parametrize("order", ["kill-before", "kill-after", "lose", "hang", "empty"])
 def test_p11_evidence_is_asked_before_a_retry(tmp_path: Path, order: str) -> None:
-    made, outside = world(tmp_path, timeout=1)
+    made, outside = world(tmp_path, timeout=4)
     if order.startswith("kill"):
         run_killed(made, outside, order)
         assert "whether it has happened is not known" in made.a.run().err
@@ -664,7 +664,7 @@ def test_p11_nobody_says_of_an_act_under_way_elsewhere_that_it_did_not_happen(tm
 
 
 def test_p11_an_act_of_a_clone_that_died_is_settled_by_another(tmp_path: Path) -> None:
-    made, outside = world(tmp_path, remote=True, timeout=1)
+    made, outside = world(tmp_path, remote=True, timeout=4)
     run_killed(made, outside, "kill-after")
     other = made.clone("b")
     other.run()
@@ -697,7 +697,7 @@ def test_p11_recording_what_has_happened_is_tried_until_it_works(tmp_path: Path)
 
 
 def test_p11_deleting_local_state_does_not_lead_to_a_second_act(tmp_path: Path) -> None:
-    made, outside = world(tmp_path, timeout=1)
+    made, outside = world(tmp_path, timeout=4)
     run_killed(made, outside, "kill-after")
     made.a.forget_state()
     made.a.run()

@@ -38,7 +38,7 @@ def world_of(path: Path, service: Service, how: str) -> World:
         "effect": True,
         "run": f"{CLIENT_IS} put",
         "output": "published/{slug}.json",
-        "timeout": "2s",
+        "timeout": "4s",
         "policy": {name: {"base": 0.01, "tries": 2} for name in ("unknown", "timeout", "quota/throttle")},
         **HOW[how],
     }

@@ -436,7 +436,7 @@ def test_p7_a_budget_of_the_configuration_counts_and_the_command_line_before_it(
 
 
 def test_p7_failed_works_are_taken_up_and_forgotten_by_category(tmp_path: Path) -> None:
-    stage = {**ARTICLE, "timeout": "1s"}
+    stage = {**ARTICLE, "timeout": "4s"}
     world = World(tmp_path, stages={"article": stage}, items=["one", "two", "three"], policy=FAIL_AT_ONCE)
     world.tell("one", answer="")
     world.tell("two", hang=True)

@@ -122,7 +122,7 @@ def test_p6_a_pause_that_cannot_be_read_is_said_with_a_way_out_that_works(tmp_pa
 
 def test_p7_calls_that_time_out_count_in_the_budget_at_the_price_of_the_others(tmp_path: Path) -> None:
     slugs = " ".join(f"i{number}" for number in range(8))
-    world = world_of(tmp_path, slugs, stages={"article": {**ARTICLE, "timeout": "1s"}})
+    world = world_of(tmp_path, slugs, stages={"article": {**ARTICLE, "timeout": "4s"}})
     world.tell(usage={"usd": 0.4})
     world.a.run("--limit", "1")
     world.tell(hang=True)

@@ -259,7 +259,7 @@ def words_of(line: dict[str, Any]) -> str:
 )  # fmt: skip
 def test_p7_the_end_of_a_command_in_a_worktree_is_judged(tmp_path: Path, agent: str, expected: str) -> None:
     policy = {name: {"tries": 1, "then": "fail"} for name in ("quota", "unknown", "timeout", "validation")}
-    a = world(tmp_path, agent + "\n", stages={"fix": stage(timeout="1s", policy=policy)}).a
+    a = world(tmp_path, agent + "\n", stages={"fix": stage(timeout="4s", policy=policy)}).a
     a.gitstate("run", "one")
     assert failed(a) == expected
     assert not a.has("patches/one.patch")
