@@ -94,6 +94,8 @@ def exists(group: int) -> bool:
 
 def _living(jobs: Jobs) -> Iterator[_Living]:
     """The processes of some jobs that are no zombies."""
+    if not jobs:
+        return  # (there may be thousands of processes to read)
     groups = set(jobs.values()) - {0}
     marks = [os.fsencode(f"/{mark}/") for mark in jobs]
     for name in os.listdir("/proc"):

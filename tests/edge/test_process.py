@@ -19,6 +19,7 @@ import pytest
 
 from gitstate.edge import process
 from gitstate.edge.folder import TAIL
+from gitstate.edge import group
 from gitstate.edge.process import Job, Result, execute
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="commands of a POSIX shell")
@@ -351,6 +352,11 @@ def test_without_a_process_descriptor_waiting_works_too(run: Run, monkeypatch: p
     assert run("sleep 0.1; echo a").outputs == (b"a\n",)
     assert run("exit 3").code == 3
     assert run(LONG, timeout=1)[:3] == ("wall", None, 15)
+
+
+def test_where_there_was_no_job_no_process_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "listdir", lambda _: pytest.fail("there may be thousands"))
+    group.kill({})
 
 
 def test_without_process_groups_the_first_process_is_ended(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
