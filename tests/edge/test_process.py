@@ -17,9 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from gitstate.edge import process
+from gitstate.edge import group, process
 from gitstate.edge.folder import TAIL
-from gitstate.edge import group
 from gitstate.edge.process import Job, Result, execute
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="commands of a POSIX shell")

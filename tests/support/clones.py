@@ -81,6 +81,15 @@ class Bare:
         return _files(self.path, ref)
 
 
+_open: list[Clone] = []
+
+
+def close_all() -> None:
+    """End the git processes of every clone that was made so far; each holds one while somebody refers to it."""
+    while _open:
+        _open.pop().objects.close()
+
+
 class Clone:
     """One person's clone."""
 
@@ -90,6 +99,7 @@ class Clone:
         self.plumbing = Git(str(path))
         # No test here pulls the plug, and flushing a busy disk takes most of the time.
         self.objects = Objects(self.plumbing, self.repository, disk=Barrier(str(path), sync=lambda _: None))
+        _open.append(self)
 
     def git(self, *arguments: str, check: bool = True) -> str:
         return git(self.path, *arguments, check=check)
