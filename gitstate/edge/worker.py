@@ -6,7 +6,6 @@ import functools
 import os
 import pickle
 import threading
-from multiprocessing import connection, parent_process
 from typing import Any, NamedTuple
 
 from gitstate.core.redact import is_secret_name, redact
@@ -51,6 +50,8 @@ def _end_with(coordinator: int) -> None:
     The workers of a ProcessPoolExecutor whose maker was killed by force wait for its next word for ever. The commands
     of one that ends are ended by its watchdog.
     """
+    from multiprocessing import connection, parent_process  # 10 ms, which the coordinator need not pay
+
     parent = parent_process()
     if parent is None or parent.pid != coordinator:
         return
