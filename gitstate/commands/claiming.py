@@ -139,8 +139,11 @@ class Claiming:
         self._aside[key] = None
 
     def waits(self, loop: Loop) -> bool:
-        """Whether to wait for works that others hold, and may give back."""
-        return loop.options.wait and bool(self._aside) and not (self.trouble or self._is_enough(loop))
+        """Whether to wait for works that others hold, and may give back. What a closed window keeps from beginning is
+        waited for in another round, and so is all once it is time to look at one again."""
+        if not loop.options.wait or self.trouble or self._is_enough(loop) or loop.windows.is_due():
+            return False
+        return any(loop.lets(key) for key in self._aside)
 
     def refill(self, loop: Loop) -> bool:
         """Hand more of what was put aside to the loop, once that may begin. Whether there was any."""

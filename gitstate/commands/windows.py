@@ -129,6 +129,11 @@ class Windows:
         )
         return min(looks, default=None)
 
+    def is_due(self) -> bool:
+        """Whether the time has come to look again at a window that was closed."""
+        look = self.next_look()
+        return look is not None and look <= self._now()
+
     def _again(self, standing: Pause, failed: Failed) -> None:
         now = self._now()
         self._set(pause.again(standing, _kind(failed), failed.rule, _why(failed), failed.opens, now))

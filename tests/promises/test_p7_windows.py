@@ -130,6 +130,39 @@ def test_p7_calls_that_time_out_count_in_the_budget_at_the_price_of_the_others(t
     assert len(world.calls()) <= 3
 
 
+def test_p7_a_run_that_claims_sleeps_until_a_window_opens_that_another_one_found_closed(
+    tmp_path: Path,
+) -> None:
+    world = world_of(tmp_path, coordinate="leases")
+    world.tell(exit=1, answer="", stderr="HTTP 429: usage limit reached, resets in 4 seconds\n")
+    world.a.run(code=75)
+    world.forgive()
+    before = len(world.calls())
+    other = world.clone("b")
+    assert "Waiting until" in other.run("--wait").err
+    assert len(world.calls()) == before + 3
+    assert set(other.states().values()) == {"done exact"}
+
+
+def test_p7_whoever_waits_for_anothers_works_looks_at_a_window_that_may_have_opened(tmp_path: Path) -> None:
+    stages = {
+        "article": ARTICLE,
+        "other": {**ARTICLE, "output": "other/{slug}.md", "model": {"name": "n"}},
+    }
+    world = world_of(tmp_path, "one two", stages=stages, coordinate="leases", lease="600s")
+    world.tell("one", "other", hang=True)
+    world.tell(
+        "two", "article", once=True, exit=1, answer="", stderr="usage limit reached, resets in 5 seconds\n"
+    )
+    holder = world.clone("b").start("run", "--stage", "other", "one")
+    assert until(world.calls, holder)
+    world.a.run("--stage", "article", "two", code=75)
+    waiting = world.a.start("run", "--wait")
+    assert until(lambda: world.paid()["two/article"] == 2, waiting)
+    waiting.kill()
+    holder.kill()
+
+
 def test_p7_an_answer_that_passes_later_is_counted_once(tmp_path: Path) -> None:
     world = world_of(tmp_path, "one", stages={"article": {**ARTICLE, "check": {"min_bytes": 4000}}})
     world.tell(usage={"usd": 0.4})
