@@ -185,10 +185,10 @@ class Claiming:
             return []
         try:
             for _ in range(_TRIES):
-                if ready := self._take_ready(loop):
+                if (ready := self._take_ready(loop)) or loop.stop.is_set():
                     return ready
                 if any(self.holds(slug) for slug, _ in self._aside):
-                    self.leases.renew()  # they are doubtful
+                    self._renew()
                     continue
                 if chosen := self._choose(loop):
                     self._claim(loop, chosen)
@@ -210,6 +210,19 @@ class Claiming:
         except ComeBackLater as error:
             self._give_up(loop, error)
         return self._take_ready(loop)
+
+    def _renew(self) -> None:
+        """Renew what is held, since claiming it took so long that it is doubtful. Raises ComeBackLater where this takes
+        longer than a claim lasts, too."""
+        began, length = self._clock.elapsed(), self.leases.length
+        self.leases.renew()
+        took = self._clock.elapsed() - began
+        if took >= length:
+            raise ComeBackLater(
+                f"{self._there.name} takes {took:.0f} s to renew a claim that lasts {length} s, so it is over before "
+                "anything can begin.",
+                f"Let claims last longer in the configuration: lease: {5 * math.ceil(took)}s",
+            )
 
     def _give_up(self, loop: Loop, error: ComeBackLater) -> None:
         self.trouble = error.message.splitlines()[0]

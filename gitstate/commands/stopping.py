@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 import threading
 
-from gitstate.edge.git import end_network
+from gitstate.edge.git import allow_network, end_network
 
 
 class Stop:
     """An orderly end on SIGINT, SIGTERM and SIGHUP: nothing new starts, commands are ended, what has come is recorded.
 
-    A second signal hurries: the commands are killed at once. A context manager that puts the handlers back.
+    A second signal hurries: the commands are killed at once, and the remote is not asked any more. A context manager
+    that puts the handlers back.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class Stop:
         return self
 
     def __exit__(self, *_: object) -> None:
+        allow_network()
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
 
@@ -39,4 +41,4 @@ class Stop:
         if self.cancel.is_set():
             self.hurry.set()
         self.cancel.set()
-        end_network()
+        end_network(for_good=self.hurry.is_set())

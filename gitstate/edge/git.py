@@ -75,15 +75,25 @@ def environment(keep_index: bool = False) -> dict[str, str]:
 
 
 _network: set[subprocess.Popen[bytes]] = set()  # processes that may wait for the network
+_allowed = True
+_LOOK = 1.0  # seconds between looks whether one of them has ended
 _LONGEST = 900.0  # seconds that one of them may take: a line that is dead says nothing
 
 
-def end_network() -> None:
-    """End the git processes that may be waiting for the network; whoever started them finds the remote away. May be
-    called from a signal handler."""
+def end_network(for_good: bool = False) -> None:
+    """End the git processes that may be waiting for the network, and with `for_good` all that are started until
+    `allow_network`; whoever started them finds the remote away. May be called from a signal handler."""
+    global _allowed
+    _allowed = _allowed and not for_good
     for process in list(_network):
         with contextlib.suppress(OSError):
             process.terminate()
+
+
+def allow_network() -> None:
+    """Let git ask the network again."""
+    global _allowed
+    _allowed = True
 
 
 @contextlib.contextmanager
@@ -92,11 +102,27 @@ def _at_work(process: subprocess.Popen[bytes]) -> Iterator[None]:
     timer = threading.Timer(_LONGEST, process.terminate)
     timer.daemon = True
     timer.start()
+    if not _allowed:
+        process.terminate()
     try:
         yield
     finally:
         timer.cancel()
         _network.discard(process)
+
+
+def _talk(process: subprocess.Popen[bytes], stdin: bytes) -> tuple[bytes, bytes]:
+    """What a process writes until it has ended, though what it had started lives on and holds its streams: the other
+    side of a push that was ended, say, which works off a hook."""
+    given: Optional[bytes] = stdin
+    while True:
+        has_ended = process.poll() is not None
+        try:
+            return process.communicate(given, timeout=_LOOK)
+        except subprocess.TimeoutExpired as late:
+            given = None  # (it is being given)
+            if has_ended:
+                return late.output or b"", late.stderr or b""
 
 
 class Git:
@@ -134,7 +160,10 @@ class Git:
         they are `interruptible`.
         """
         process = self.start(*args, env=env, interruptible=interruptible)
-        with _at_work(process) if interruptible else contextlib.nullcontext():
+        if interruptible:
+            with _at_work(process):
+                out, err = _talk(process, stdin)
+        else:
             out, err = process.communicate(stdin)
         done = Done(process.returncode, out, err.decode("utf-8", "replace"))
         if check and done.code:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import time
@@ -15,7 +16,7 @@ import pytest
 
 from gitstate.core import lease
 from tests.support.httpgit import serve
-from tests.support.world import ARTICLE, CHAIN, FAIL_AT_ONCE, Clone, Running, World, until
+from tests.support.world import ARTICLE, CHAIN, FAIL_AT_ONCE, PATIENCE, Clone, Running, World, until
 
 ITEMS = [f"topic-{number}" for number in range(12)]
 SHORT = "10s"  # the least that a lease may last
@@ -237,6 +238,36 @@ def test_p10_where_each_work_is_pushed_a_machine_that_dies_costs_the_call_that_i
     assert len(world.paid()) == len(ITEMS) + 6
     assert sum(world.paid().values()) <= len(world.paid()) + len(dying)
     agree(world, [*dying, last])
+
+
+def slow_remote(world: World, seconds: int) -> Path:
+    """Every claim takes so long from now on. Returns the file that is there once one has begun."""
+    hook, began = world.remote / "hooks" / "pre-receive", world.home / "pushing"
+    hook.write_text(f"#!/bin/sh\nif grep -q /lease/; then touch {began}; exec sleep {seconds}; fi\n")
+    hook.chmod(0o755)
+    return began
+
+
+def test_p10_where_a_push_takes_longer_than_a_claim_lasts_it_is_said_and_nothing_begins(
+    tmp_path: Path,
+) -> None:
+    world, (clone,) = shared(tmp_path, "", items=["one"], lease=SHORT)
+    slow_remote(world, 11)
+    said = clone.run("--wait", code=75).err
+    assert re.search("origin takes [0-9]+ s to renew a claim that lasts 10 s", said)
+    assert re.search("lease: [0-9]+s", said)
+    assert world.calls() == []
+
+
+def test_a_second_signal_does_not_wait_for_a_remote_that_takes_long(tmp_path: Path) -> None:
+    world, (clone,) = shared(tmp_path, "", items=["one"], lease=SHORT)
+    began = slow_remote(world, int(PATIENCE) + 60)
+    running = clone.start("run")
+    assert until(began.exists, running)
+    for _ in range(2):
+        running.signal(signal.SIGTERM)
+        time.sleep(0.5)  # (two that are under way at once are one)
+    running.wait(130)
 
 
 @pytest.mark.parametrize("shares", [(), ("--claim",)], ids=["alone", "claims"])
