@@ -159,7 +159,7 @@ def disturbed_line(branch: str, dirty: Sequence[str]) -> str:
     return f"Another branch was checked out: what is under way is recorded on {name}, nothing new begins."
 
 
-_AWAY = "The remote was not reached: results are safe here, `{}` delivers them."
+_AWAY = "The remote does not have all results yet: they are safe here, `{}` delivers them."
 
 
 def stray_words(stray: Stray) -> str:

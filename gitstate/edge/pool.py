@@ -185,6 +185,10 @@ def _made(module: str, factory: str) -> Any:
             f"--executor {module}:{factory}: {error}.",
             "It names a function of a module that Python finds (PYTHONPATH) and that returns an executor.",
         ) from error
+    if not callable(make):
+        raise UsageError(
+            f"--executor {module}:{factory}: that is no function.", "Name one that returns an executor."
+        )
     try:
         executor = make()
     except Exception as error:

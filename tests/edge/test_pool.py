@@ -131,6 +131,11 @@ def test_a_name_that_is_none_is_a_usage_error(tmp_path: Path, name: str) -> None
         Pool(name, str(tmp_path))
 
 
+def test_what_is_no_function_makes_no_pool(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no function"):
+        opened("__name__", tmp_path)
+
+
 def test_a_pool_that_cannot_be_made_is_something_to_come_back_for(tmp_path: Path) -> None:
     with pytest.raises(ComeBackLater, match="nobody there"):
         opened("unreachable", tmp_path)
