@@ -311,8 +311,8 @@ def test_of_a_flood_of_a_gigabyte_little_reaches_the_disk_and_nothing_the_memory
 
     def look() -> None:
         while not ended.is_set():
-            files = [*(tmp_path / "parent").glob("*/std*"), *(tmp_path / "parent").glob("*/out-1")]
             with contextlib.suppress(FileNotFoundError):
+                files = [*(tmp_path / "parent").glob("*/std*"), *(tmp_path / "parent").glob("*/out-1")]
                 most.append(sum(file.stat().st_size for file in files))
             time.sleep(0.002)
 
