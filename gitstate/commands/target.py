@@ -61,7 +61,9 @@ def target(clone: Clone, name: str) -> Target:
             )
         return Target(head, True)
     branch = name if name.startswith("refs/heads/") else f"refs/heads/{name}"
-    if clone.git.run("check-ref-format", branch, check=False).code:
+    short = branch[len("refs/heads/") :]
+    # (this says no to HEAD and to -x, too, and would write @{-1} out)
+    if clone.git.text("check-ref-format", "--branch", short, check=False) != short:
         raise UsageError(f"--branch {name}: git does not allow this name.", "Choose another.")
     if branch != head and (elsewhere := other_tree(clone.repository, clone.git, branch)):
         raise UsageError(
