@@ -353,13 +353,19 @@ def _amount(what: Amount) -> str:
     return ", ".join(filter(None, parts)) or "nothing"
 
 
-_ALONE = "This repository has no remote, so there is nothing to sync with."
+def alone(branch: str, remotes: Sequence[str]) -> str:
+    """That a branch has no remote, of all that there are."""
+    if not remotes:
+        return "This repository has no remote, so there is nothing to sync with."
+    return (
+        f"{safe(branch)} has no upstream, and none of the remotes {safe(', '.join(remotes))} is `origin`, so there is "
+        f"nothing to sync with. Choose one: git push -u REMOTE {safe(branch)}"
+    )
 
 
 def preview_lines(outcome: Outcome, branch: str) -> list[str]:
     """What a sync would do, in words."""
-    if outcome.remote is None:
-        return [_ALONE]
+    assert outcome.remote is not None
     came, went = _amount(outcome.came), _amount(outcome.went)
     lines = [f"{safe(branch)} and {safe(outcome.remote.name)}: {came} would come, {went} would go."]
     if outcome.users_commits:
@@ -369,8 +375,7 @@ def preview_lines(outcome: Outcome, branch: str) -> list[str]:
 
 def sync_lines(outcome: Outcome, branch: str) -> list[str]:
     """What a sync did, in words."""
-    if outcome.remote is None:
-        return [_ALONE]
+    assert outcome.remote is not None
     name = safe(outcome.remote.name)
     came, went = _amount(outcome.came), _amount(outcome.went)
     lines = [f"{safe(branch)} and {name} agree. Came: {came}. Went: {went}."]

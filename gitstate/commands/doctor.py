@@ -59,7 +59,10 @@ def _remote(clone: Clone) -> list[Found]:
     head = head_branch(clone.repository, clone.git)
     there = remote.pick(clone.git, head)
     if there is None:
-        return [Found("remote", None, "there is none; results stay in this clone")]
+        words = "there is none; results stay in this clone"
+        if names := remote.names(clone.git):
+            words = show.alone((head or "HEAD").removeprefix("refs/heads/"), names)
+        return [Found("remote", None, words)]
     try:
         refs = remote.refs(clone.git, there)
     except GitstateError as error:

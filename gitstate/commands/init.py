@@ -177,10 +177,7 @@ def _set_up_fetching(repository: Repository, git: Git, facts: _Facts, offline: b
         show.tell(str(error))
         return False
     if there is None:
-        show.tell(
-            f"Nothing to sync with: no upstream here, and no remote `origin` ({', '.join(facts.remotes)})."
-        )
-        show.tell("  Receipts go where the branch goes, once it has an upstream: git push -u REMOTE BRANCH")
+        show.tell(show.alone((facts.branch or "HEAD").removeprefix("refs/heads/"), facts.remotes))
         return False
     changed = remote.setup_fetch(git, there)
     name = show.safe(there.name)

@@ -48,7 +48,7 @@ from gitstate.edge.git import Git
 from gitstate.edge.jobs import OWN_NAMES, schema_of
 from gitstate.edge.pauses import Pauses
 from gitstate.edge.protect import check_outputs
-from gitstate.edge.remote import Remote
+from gitstate.edge.remote import names
 from gitstate.errors import ComeBackLater, ConfigError, GitstateError, NeedsHuman, UsageError
 
 
@@ -169,8 +169,8 @@ def _run(clone: Clone, options: Options, aim: Target, stop: Stop, spending: Spen
         syncing.shares = shares
         there = syncing.reachable if shares else None
         if there is None:
-            lacking = syncing.there if shares else None
-            return _work(session, syncing, options, stop, spending, clock, recovered, lacking)
+            refusal = _cannot_claim(clone, syncing, options) if shares else None
+            return _work(session, syncing, options, stop, spending, clock, recovered, refusal)
         syncing.claiming = Claiming(session, syncing, there, clock)
         with syncing.claiming:
             return _work(session, syncing, options, stop, spending, clock, recovered)
@@ -184,9 +184,9 @@ def _work(
     spending: Spending,
     clock: Clock,
     recovered: Sequence[Settled],
-    lacking: Optional[Remote] = None,
+    refusal: Optional[GitstateError] = None,
 ) -> Ended:
-    """`lacking`: the remote on which works should be claimed, and cannot be."""
+    """`refusal`: why works cannot be claimed that should be; raised where any is to be done."""
     claiming = syncing.claiming
     waiting = {(work.intent.slug, work.intent.stage) for work in recovered if work.how == "in_the_way"}
     acts = Acts(session, syncing, clock)
@@ -198,8 +198,8 @@ def _work(
     if claiming is not None:
         agenda = _left_to_others(agenda, claiming)
     works = [s for s in (*agenda.due, *agenda.waiting) if (s.slug, s.stage) not in waiting]
-    if works and lacking is not None:
-        raise _cannot_claim(lacking, options, syncing.why_away)
+    if works and refusal is not None:
+        raise refusal
     if options.executor and works:
         open_pool(session, options.executor, works)
     options = options._replace(jobs=options.jobs or (session.pool.cores if session.pool else 0) or 1)
@@ -255,7 +255,18 @@ def _left_to_others(agenda: Agenda, claiming: Claiming) -> Agenda:
     return agenda._replace(protected=rest, waiting=(*agenda.waiting, *theirs))
 
 
-def _cannot_claim(there: Remote, options: Options, why_away: str) -> ComeBackLater:
+def _cannot_claim(clone: Clone, syncing: Syncing, options: Options) -> Optional[GitstateError]:
+    """Why nothing can be claimed on a remote that is not to be asked, or is none; None where nobody else can be at work
+    and nobody asked for it here."""
+    there, why_away = syncing.there, syncing.why_away
+    if there is None:
+        remotes = names(clone.git)
+        if not remotes and not options.claim:
+            return None
+        branch = syncing.aim.branch.removeprefix("refs/heads/")
+        return UsageError(
+            f"Works are claimed on a remote before they begin, and nothing was begun: {show.alone(branch, remotes)}"
+        )
     why = "nothing is to be pushed (--push never)"
     if options.offline:
         why = "it is not to be asked (--offline)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from gitstate import show
@@ -17,8 +17,9 @@ from gitstate.edge.clock import Clock
 from gitstate.edge.leasememory import Memory
 from gitstate.edge.leases import Leases
 from gitstate.edge.pushing import Pushed
+from gitstate.edge.sync import Outcome
 from gitstate.edge.unpublished import unpublished
-from gitstate.errors import GitstateError
+from gitstate.errors import GitstateError, UsageError
 
 
 def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: bool = False) -> int:
@@ -30,8 +31,7 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
         with Clone(config=config) as clone:
             aim = target(clone, branch)
             outcome = edge.preview(clone.git, clone.objects, aim.branch, show.story)
-            for line in show.preview_lines(outcome, aim.branch.removeprefix("refs/heads/")):
-                show.tell(line)
+            _tell(clone, aim, outcome, show.preview_lines)
         return 0
     with locked(config, lock_timeout) as clone:
         aim = target(clone, branch)
@@ -49,9 +49,23 @@ def sync(config: str, *, branch: str = "", lock_timeout: str = "0", dry_run: boo
         )
         fence.bury()
         fence.remember()
-        for line in show.sync_lines(outcome, aim.branch.removeprefix("refs/heads/")):
-            show.tell(line)
+        _tell(clone, aim, outcome, show.sync_lines)
     return 0
+
+
+def _tell(clone: Clone, aim: Target, outcome: Outcome, lines: Callable[[Outcome, str], list[str]]) -> None:
+    """Say what has come of it in the words of `lines`. Raises UsageError for a branch that is nowhere."""
+    name = aim.branch.removeprefix("refs/heads/")
+    there = outcome.remote
+    if there is None:
+        show.tell(show.alone(name, remote.names(clone.git)))
+        return
+    if not aim.checked_out and not any(map(clone.objects.resolve, (aim.branch, there.tracked_branch))):
+        raise UsageError(
+            f"There is no branch {show.safe(name)}, neither here nor on {show.safe(there.name)}.", ""
+        )
+    for line in lines(outcome, name):
+        show.tell(line)
 
 
 class _Fence:

@@ -122,8 +122,8 @@ def settings(git: Git) -> dict[str, list[str]]:
 def pick(git: Git, branch: str | None) -> Remote | None:
     """The remote that `branch` (full ref, or None on a detached HEAD) is synced with; None: there is none.
 
-    That of the branch's upstream, else `origin` under the branch's own name. An upstream inside this
-    repository ("." in git's words) counts as no upstream.
+    That of the branch's upstream, else the only one that there is or `origin`, as git itself chooses, under the
+    branch's own name. An upstream inside this repository ("." in git's words) counts as no upstream.
     Raises UsageError where the upstream is not a branch.
     """
     known = settings(git)
@@ -131,9 +131,10 @@ def pick(git: Git, branch: str | None) -> Remote | None:
     name = last(known, f"branch.{short}.remote")
     merge = last(known, f"branch.{short}.merge") or branch or ""
     if not name or name == ".":
-        if not last(known, "remote.origin.url"):
+        there = _names(known)
+        name, merge = there[0] if len(there) == 1 else "origin", branch or ""
+        if name not in there:
             return None
-        name, merge = "origin", branch or ""
     if merge and not merge.startswith(HEADS):
         raise UsageError(
             f"The upstream of {short} is {merge} of {name}, no branch, so nothing can be pushed to it.",
@@ -151,6 +152,16 @@ def pick(git: Git, branch: str | None) -> Remote | None:
         seen=last(known, f"gitstate.{remote.label}.fetched") == address(known, remote),
         set_up=set(_notes_refspecs(remote)) <= set(known.get(f"remote.{name}.fetch", [])),
     )
+
+
+def names(git: Git) -> list[str]:
+    """The remotes that are configured."""
+    return _names(settings(git))
+
+
+def _names(known: Mapping[str, list[str]]) -> list[str]:
+    urls = (key for key in known if key.startswith("remote.") and key.endswith(".url") and last(known, key))
+    return sorted(key[len("remote.") : -len(".url")] for key in urls)
 
 
 def setup_fetch(git: Git, remote: Remote) -> bool:

@@ -222,9 +222,11 @@ def test_a_remote_that_is_away_stops_nothing(repo: Path, capsys: Output) -> None
 
 
 def test_without_origin_or_upstream_it_says_how_to_get_one(repo: Path, capsys: Output) -> None:
-    git("remote", "add", "elsewhere", str(repo.parent / "gone.git"))
+    for name in ("elsewhere", "nowhere"):
+        git("remote", "add", name, str(repo.parent / "gone.git"))
     assert init("", hooks=True) == 0
-    assert "git push -u REMOTE BRANCH" in capsys.readouterr().out
+    assert "none of the remotes elsewhere, nowhere is `origin`" in (out := capsys.readouterr().out)
+    assert "git push -u REMOTE main" in out
 
 
 def test_it_says_once_which_hooks_its_own_commits_run(repo: Path, capsys: Output) -> None:

@@ -84,9 +84,15 @@ def test_an_upstream_inside_the_repository_counts_as_none(clone: Clone) -> None:
     assert pick(clone, "refs/heads/topic") == Remote("origin", "refs/heads/topic")
 
 
-def test_without_origin_and_upstream_there_is_no_remote(clone: Clone) -> None:
+def test_without_upstream_the_only_remote_is_the_one_and_of_several_origin(clone: Clone) -> None:
     clone.git("remote", "rename", "origin", "elsewhere")
     clone.git("config", "--unset", "branch.main.remote")
+    clone.git("config", "remote.half.fetch", "+refs/heads/*:refs/remotes/half/*")  # it has no address
+    assert pick(clone) == Remote("elsewhere", "refs/heads/main")
+    clone.git("remote", "add", "another", "../other.git")
+    assert pick(clone) is None
+    clone.git("remote", "remove", "elsewhere")
+    clone.git("remote", "remove", "another")
     assert pick(clone) is None
 
 
