@@ -111,16 +111,17 @@ def _at_work(process: subprocess.Popen[bytes]) -> Iterator[None]:
         _network.discard(process)
 
 
-def _talk(process: subprocess.Popen[bytes], stdin: bytes) -> tuple[bytes, bytes]:
+def _heard(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """What a process writes until it has ended, though what it had started lives on and holds its streams: the other
-    side of a push that was ended, say, which works off a hook."""
-    given: Optional[bytes] = stdin
+    side of a push that was ended, say, which works off a hook.
+
+    For processes that are given nothing: after a time-out `communicate` of Python 3.11 gives the rest no more.
+    """
     while True:
         has_ended = process.poll() is not None
         try:
-            return process.communicate(given, timeout=_LOOK)
+            return process.communicate(timeout=_LOOK)
         except subprocess.TimeoutExpired as late:
-            given = None  # (it is being given)
             if has_ended:
                 return late.output or b"", late.stderr or b""
 
@@ -160,11 +161,8 @@ class Git:
         they are `interruptible`.
         """
         process = self.start(*args, env=env, interruptible=interruptible)
-        if interruptible:
-            with _at_work(process):
-                out, err = _talk(process, stdin)
-        else:
-            out, err = process.communicate(stdin)
+        with _at_work(process) if interruptible else contextlib.nullcontext():
+            out, err = _heard(process) if interruptible and not stdin else process.communicate(stdin)
         done = Done(process.returncode, out, err.decode("utf-8", "replace"))
         if check and done.code:
             raise failed(args, done)
