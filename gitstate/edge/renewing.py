@@ -9,6 +9,7 @@ from gitstate.core.lease import RENEWALS
 from gitstate.edge.leases import Leases
 from gitstate.errors import GitstateError
 
+_LEAST = 0.05  # seconds between two renewals: the main thread wants to write leases, too
 _AGAIN = 5.0  # seconds until another try, where the remote could not be told
 
 
@@ -37,7 +38,7 @@ class Renewing:
             try:
                 self._leases.renew()
                 self.failed = None
-                wait = self._leases.until_due(longest)
+                wait = max(_LEAST, self._leases.until_due(longest))
             except GitstateError as error:
                 self.failed = error
                 wait = min(_AGAIN, longest)

@@ -240,10 +240,11 @@ def test_p10_where_each_work_is_pushed_a_machine_that_dies_costs_the_call_that_i
     agree(world, [*dying, last])
 
 
-def slow_remote(world: World, seconds: int) -> Path:
-    """Every claim takes so long from now on. Returns the file that is there once one has begun."""
+def slow_remote(world: World, seconds: int, times: int) -> Path:
+    """The next claims take so long. Returns the file that is there once one has begun."""
     hook, began = world.remote / "hooks" / "pre-receive", world.home / "pushing"
-    hook.write_text(f"#!/bin/sh\nif grep -q /lease/; then touch {began}; exec sleep {seconds}; fi\n")
+    is_slow = f"grep -q /lease/ && echo x >>{began} && [ $(grep -c x {began}) -le {times} ]"
+    hook.write_text(f"#!/bin/sh\nif {is_slow}; then exec sleep {seconds}; fi\n")
     hook.chmod(0o755)
     return began
 
@@ -252,7 +253,7 @@ def test_p10_where_a_push_takes_longer_than_a_claim_lasts_it_is_said_and_nothing
     tmp_path: Path,
 ) -> None:
     world, (clone,) = shared(tmp_path, "", items=["one"], lease=SHORT)
-    slow_remote(world, 11)
+    slow_remote(world, 11, 3)  # the claim, and two renewals
     said = clone.run("--wait", code=75).err
     assert re.search("origin takes [0-9]+ s to renew a claim that lasts 10 s", said)
     assert re.search("lease: [0-9]+s", said)
@@ -261,7 +262,7 @@ def test_p10_where_a_push_takes_longer_than_a_claim_lasts_it_is_said_and_nothing
 
 def test_a_second_signal_does_not_wait_for_a_remote_that_takes_long(tmp_path: Path) -> None:
     world, (clone,) = shared(tmp_path, "", items=["one"], lease=SHORT)
-    began = slow_remote(world, int(PATIENCE) + 60)
+    began = slow_remote(world, int(PATIENCE) + 60, 99)
     running = clone.start("run")
     assert until(began.exists, running)
     for _ in range(2):
