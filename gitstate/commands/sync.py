@@ -62,7 +62,7 @@ def _tell(clone: Clone, aim: Target, outcome: Outcome, lines: Callable[[Outcome,
         return
     if not aim.checked_out and not any(map(clone.objects.resolve, (aim.branch, there.tracked_branch))):
         raise UsageError(
-            f"There is no branch {show.safe(name)}, neither here nor on {show.safe(there.name)}.", ""
+            f"There is no branch {show.safe(name)}, neither here nor on {show.safe(there.name)}."
         )
     for line in lines(outcome, name):
         show.tell(line)
