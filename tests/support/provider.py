@@ -27,12 +27,15 @@ def orders() -> dict:
     slug, stage = os.environ["GITSTATE_SLUG"].replace("/", "%"), os.environ["GITSTATE_STAGE"]
     for name in (f"{slug}@{stage}", f"{slug}@", f"@{stage}", "@"):
         path = os.path.join(home, "orders", name)
-        if os.path.exists(path):
+        try:
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)
             if found.get("once"):
-                os.unlink(path)
-            return found
+                os.rename(path, taken := f"{path}.{os.getpid()}")  # of two calls at once one gets it
+                os.unlink(taken)
+        except FileNotFoundError:
+            continue
+        return found
     return {}
 
 

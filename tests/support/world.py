@@ -153,12 +153,14 @@ class World:
         `once` makes it an order for one call only.
         """
         name = f"{slug.replace('/', '%')}@{stage}"
-        (self.home / "orders" / name).write_text(json.dumps(order), encoding="utf-8")
+        new = self.home / "order"
+        new.write_text(json.dumps(order), encoding="utf-8")
+        new.replace(self.home / "orders" / name)  # (a call that begins now sees the old one or this)
 
     def forgive(self) -> None:
         """Take all orders back."""
         for path in (self.home / "orders").iterdir():
-            path.unlink()
+            path.unlink(missing_ok=True)
 
     def calls(self, event: str = "asked") -> list[Call]:
         """The calls that were made (and paid) so far, in their order; or those that were answered."""
