@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Optional
 from gitstate import story
 from gitstate.commands.lines import duplicate_line
 from gitstate.commands.session import Session
-from gitstate.core import lease
+from gitstate.core import lease, portion
 from gitstate.core.identity import work_id
 from gitstate.core.lease import Claim, Seen, Standing
 from gitstate.core.snapshot import WorkKey
@@ -34,12 +34,7 @@ if TYPE_CHECKING:
     from gitstate.commands.loop import Loop
     from gitstate.commands.syncing import Syncing
 
-_LEAST, _BATCH = 1.0, 20.0  # seconds of work that are claimed at once, at least and at most
-_FIRST = 2  # works a job that are claimed where nobody knows how long they take
-_MOST = 128  # works that are claimed at once
 _NAMED = 50  # works that a lease names: that it is held says the ref alone
-_POLL, _SOONEST = 15.0, 2.0  # seconds between looks for what others give back, at most and at least
-_LOOKS = 4  # that somebody takes who waits for others, while they do what they hold
 _TRIES = 20  # claims in a row that others were faster with
 
 
@@ -206,7 +201,7 @@ class Claiming:
                 self._give_up(loop, error)
             else:
                 self._say(loop, "remote", story.waiting_for_remote_line(error.message))
-                self._again = self._clock.elapsed() + _POLL * (0.5 + random.random() / 2)  # noqa: S311
+                self._again = self._clock.elapsed() + portion.look_late(random.random())  # noqa: S311 (no secret)
         except ComeBackLater as error:
             self._give_up(loop, error)
         return self._take_ready(loop)
@@ -253,16 +248,9 @@ class Claiming:
         return ready
 
     def _choose(self, loop: Loop) -> dict[str, tuple[Claim, ...]]:
-        """The works to claim next. Enough of them that asking the remote costs little beside the work, and few enough
-        that others find some, to the end: half of an equal share, unless that is soon done."""
+        """The works to claim next."""
         due = [key for key in self._aside if loop.lets(key) and not self.is_others(key[0])]
-        share = math.ceil(len(due) / (2 * (self.crowd + 1)))
-        jobs, mean = loop.options.jobs, loop.mean or self._mean(due)
-
-        def done_in(seconds: float, unknown: int) -> int:
-            return jobs * (max(1, math.ceil(seconds / max(mean, 0.001))) if mean is not None else unknown)
-
-        most = min(max(share, done_in(_LEAST, 1)), done_in(_BATCH, _FIRST), _MOST)
+        most = portion.size(len(due), self.crowd, loop.options.jobs, loop.mean or self._mean(due))
         if loop.options.limit is not None:
             most = min(most, loop.options.limit - len(loop.begun))
         begun = {slug for slug, _ in loop.begun}
@@ -294,12 +282,10 @@ class Claiming:
         return not loop.flying and self._syncing.owes and self._syncing.reachable is not None
 
     def _poll(self, loop: Loop) -> float:
-        """Seconds until the next look: a part of what the others take for all that they hold."""
+        """Seconds until the next look."""
         held, others = self.others(loop)
         mean = loop.mean or self._mean(self._aside)
-        takes = mean * held / max(1, others) if mean is not None else math.inf
-        longest = min(_POLL, self.leases.length / lease.RENEWALS)
-        return min(max(takes / _LOOKS, _SOONEST), longest) * (0.5 + random.random() / 2)  # noqa: S311 (no secret)
+        return portion.look(held, others, mean, self.leases.length, random.random())  # noqa: S311 (no secret)
 
     def _named(self, key: WorkKey) -> Claim:
         status = self.session.statuses.get(key)
