@@ -353,13 +353,14 @@ def _amount(what: Amount) -> str:
     return ", ".join(filter(None, parts)) or "nothing"
 
 
-def alone(branch: str, remotes: Sequence[str]) -> str:
-    """That a branch has no remote, of all that there are."""
+def alone(branch: Optional[str], remotes: Sequence[str]) -> str:
+    """That a branch (full ref; None: a detached HEAD) has no remote, of all that there are."""
     if not remotes:
         return "This repository has no remote, so there is nothing to sync with."
+    name = safe((branch or "HEAD").removeprefix("refs/heads/"))
     return (
-        f"{safe(branch)} has no upstream, and none of the remotes {safe(', '.join(remotes))} is `origin`, so there is "
-        f"nothing to sync with. Choose one: git push -u REMOTE {safe(branch)}"
+        f"{name} has no upstream, and none of the remotes {safe(', '.join(remotes))} is `origin`, so there is "
+        f"nothing to sync with. Choose one: git push -u REMOTE {name}"
     )
 
 

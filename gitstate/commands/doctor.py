@@ -61,7 +61,7 @@ def _remote(clone: Clone) -> list[Found]:
     if there is None:
         words = "there is none; results stay in this clone"
         if names := remote.names(clone.git):
-            words = show.alone((head or "HEAD").removeprefix("refs/heads/"), names)
+            words = show.alone(head, names)
         return [Found("remote", None, words)]
     try:
         refs = remote.refs(clone.git, there)

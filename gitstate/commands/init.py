@@ -177,7 +177,7 @@ def _set_up_fetching(repository: Repository, git: Git, facts: _Facts, offline: b
         show.tell(str(error))
         return False
     if there is None:
-        show.tell(show.alone((facts.branch or "HEAD").removeprefix("refs/heads/"), facts.remotes))
+        show.tell(show.alone(facts.branch, facts.remotes))
         return False
     changed = remote.setup_fetch(git, there)
     name = show.safe(there.name)

@@ -263,9 +263,12 @@ def _cannot_claim(clone: Clone, syncing: Syncing, options: Options) -> Optional[
         remotes = names(clone.git)
         if not remotes and not options.claim:
             return None
-        branch = syncing.aim.branch.removeprefix("refs/heads/")
+        why = show.alone(syncing.aim.branch, remotes)
         return UsageError(
-            f"Works are claimed on a remote before they begin, and nothing was begun: {show.alone(branch, remotes)}"
+            f"Works are claimed on a remote before they begin, and nothing was begun: {why}",
+            ""
+            if remotes
+            else "Add one: git remote add origin URL; or leave --claim out, where nobody else is at work.",
         )
     why = "nothing is to be pushed (--push never)"
     if options.offline:

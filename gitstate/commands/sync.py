@@ -58,11 +58,12 @@ def _tell(clone: Clone, aim: Target, outcome: Outcome, lines: Callable[[Outcome,
     name = aim.branch.removeprefix("refs/heads/")
     there = outcome.remote
     if there is None:
-        show.tell(show.alone(name, remote.names(clone.git)))
+        show.tell(show.alone(aim.branch, remote.names(clone.git)))
         return
     if not aim.checked_out and not any(map(clone.objects.resolve, (aim.branch, there.tracked_branch))):
         raise UsageError(
-            f"There is no branch {show.safe(name)}, neither here nor on {show.safe(there.name)}."
+            f"There is no branch {show.safe(name)}, neither here nor on {show.safe(there.name)}.",
+            "See which there are: git branch --all",
         )
     for line in lines(outcome, name):
         show.tell(line)
